@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from blamespan.analysis.showing.modes import modes_page
 from blamespan.cli import cli
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST
 from tests.constructs import PAGE, constructs, page
+from tests.figures import PAGES, fill, find, read_rows, shipped_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -44,11 +46,58 @@ def test_commands_that_documents_name_exist() -> None:
     assert {(document, name) for document, name in named if name not in offered} == set()
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_is_said_twice(document: Path) -> None:
+    """No paragraph stands twice in a document, however its lines are broken."""
+    paragraphs = [" ".join(part.split()) for part in document.read_text().split("\n\n")]
+    prose = [part for part in paragraphs if len(part) > 80 and part[0].isalpha()]
+
+    assert [part for part, count in Counter(prose).items() if count > 1] == []
+
+
 def test_readme_is_short() -> None:
     """A newcomer reads it whole: the rest has its own documents."""
-    text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    text = re.sub(r"```.*?```|<!--.*?-->", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
 
     assert len(text.split()) <= 700
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "<!-- " in page.read_text()], ids=lambda page: page.name)
+def test_figures_are_those_that_were_measured(page: Path) -> None:
+    """Tables and figures of README and docs are what docs/figures.json says of the weights in the package."""
+    assert fill(page.read_text(), read_rows(), shipped_digest()) == page.read_text(), "out of date: run scripts/figures"
+
+
+def test_readme_states_no_other_figure_of_quality() -> None:
+    """Each number of the section stands in the table that is written; besides it only the size of the intervals."""
+    section = (ROOT / "README.md").read_text().partition("## How good is it?")[2].partition("\n## ")[0]
+    outside = re.sub(r"<!-- figures: .*?<!-- end of figures -->", "", section, flags=re.DOTALL)
+
+    assert "| n |" in section
+    assert re.findall(r"\d+", outside) == ["95"]
+
+
+def test_figure_that_is_not_measured_is_refused() -> None:
+    """A changed number is put right, a row or figure that is not there is an error, and other weights are said."""
+    rows, shipped = read_rows(), shipped_digest()
+    text = "finds <!-- small/step -->99.9<!----> % of them"
+    fresh = {"small": rows["small"] | {"figures": {"n": [4], "step": [50, 15, 85]}, "weights": shipped}}
+    table = "<!-- figures: short -->\n| old |\n<!-- end of figures -->"
+
+    assert fill(text, fresh, shipped) == "finds <!-- small/step -->50.0 (15.0 to 85.0)<!----> % of them"
+    assert "50 (15-85) | - | - | `small` |\n<!-- end" in fill(table, fresh, shipped)
+    assert "With other weights than the package has: `small`." in fill(table, fresh, "0" * 12)
+    with pytest.raises(KeyError):
+        fill("<!-- no-row/step --><!---->", fresh, shipped)
+
+
+def test_rows_say_where_their_figures_stand() -> None:
+    """A path leads through keys, indices and items of lists that are chosen by what they say."""
+    document = {"all": {"n": 4}, "figures": [{"tracer": "a", "per_s": [1, 2]}, {"tracer": "b", "per_s": [3, 4]}]}
+
+    assert (find(document, "all/n"), find(document, "figures/tracer=b/per_s/0")) == (4, 3)
+    with pytest.raises(KeyError):
+        find(document, "figures/tracer=c/per_s/0")
 
 
 def test_scripts_of_the_readme_exist() -> None:

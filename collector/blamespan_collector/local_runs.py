@@ -18,7 +18,7 @@ from blamespan.spans import Span
 from blamespan_collector.options import local_store
 from blamespan_collector.store import Retention, RunStore, RunWriter, StoreError
 
-__all__ = ["LocalRuns", "embedded_store", "local_stores", "store_folder", "stored_spans"]
+__all__ = ["LocalRuns", "default_store", "embedded_store", "local_stores", "store_folder", "stored_spans"]
 
 _logger = logging.getLogger("blamespan")
 
@@ -47,9 +47,14 @@ def local_stores() -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
+def default_store() -> Path:
+    """Return this user's store: of embedded programs, else of the collector; it need not be there yet."""
+    return next(iter(local_stores()), local_store())
+
+
 def store_folder() -> Path:
     """Return the folder of this user's store: what belongs to it (labels, schemata) lies beside it."""
-    return next(iter(local_stores()), local_store()).parent
+    return default_store().parent
 
 
 def stored_spans(path: Path | None, trace_id: str) -> Sequence[Span]:

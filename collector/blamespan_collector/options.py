@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import click
 
+from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError
 from blamespan_collector.receiving.tokens import read_tokens
 from blamespan_collector.settings import DEFAULT_PAGE, CollectorSettings, Limits, ListenAddress
@@ -60,7 +61,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
 """The settings by what they are about, as the help lists them."""
 
 
-class SectionedHelp(click.Group):
+class SectionedHelp(SuggestingGroup):
     """A command whose help lists its options in sections, and says of their variables once what holds of each."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.legible import printable
+from blamespan.attribution import FAILURE_WORDS, NO_SIGN, VerdictWord
 from blamespan.pipeline import AttributedRun
 
 __all__ = ["RunNotices", "is_quiet", "shown_id"]
@@ -39,21 +40,22 @@ class RunNotices:
     def __init__(self, see: Callable[[str], str], see_all: str) -> None:
         self._see = see
         self._see_all = see_all
-        self._runs: OrderedDict[str, str] = OrderedDict()
-        """What is said of each run: `failed`, `looks failed` or nothing."""
+        self._runs: OrderedDict[str, VerdictWord] = OrderedDict()
+        """What the verdict on each run comes to."""
         self._told: OrderedDict[str, str] = OrderedDict()
         self._lines = 0
 
     def note_run(self, item: AttributedRun) -> None:
         """Note a verdict; write a line if the run failed, and it is not the line that was written before."""
         key = _key(item)
-        ending = _ending(item)
-        self._runs[key] = ending
+        blamed = _blamed(item)
+        self._runs[key] = blamed.attribution.word
+        for part in item.earlier:  # one run with this
+            self._runs.pop(_key(part), None)
         while len(self._runs) > _MOST_RUNS:
             self._runs.popitem(last=False)
-        if not ending:
+        if blamed.attribution.word not in FAILURE_WORDS:
             return
-        blamed = _blamed(item)
         line = _line(item, blamed)
         if self._told.get(key) == line or self._lines >= _MOST_LINES:
             return
@@ -79,7 +81,7 @@ class RunNotices:
         runs = f"{len(self._runs)} run{'' if len(self._runs) == 1 else 's'}"
         kept = ", kept on this machine" if is_alone and self._see_all else ""
         see = f". See them: {self._see_all}" if self._see_all else ""
-        _write(f"{runs}, {', '.join(failed) or 'no sign of failure'}{kept}{see}")
+        _write(f"{runs}, {', '.join(failed) or NO_SIGN}{kept}{see}")
 
     def renewed(self) -> RunNotices:
         """Return the same for a forked child, which counts its own runs."""
@@ -96,13 +98,6 @@ def _key(item: AttributedRun) -> str:
     return f"{item.trace.trace_id}/{top.span_id}"
 
 
-def _ending(item: AttributedRun) -> str:
-    """Return `failed` where the program says so, `looks failed` where the verdict alone does, else nothing."""
-    if item.trace.outcome == "unknown":
-        return "looks failed" if _blamed(item).attribution.calls_failed else ""
-    return "failed" if item.trace.outcome == "failed" else ""
-
-
 def _blamed(item: AttributedRun) -> AttributedRun:
     """Return the part of a run that holds the decisive step; the last one where there is none."""
     return next((part for part in (item, *item.earlier) if part.attribution.abstained is None), item)
@@ -113,7 +108,7 @@ def _line(item: AttributedRun, blamed: AttributedRun) -> str:
     name = item.run.root.text(words.WORKFLOW_NAME) if item.run.root else None
     title = f'"{_cut(run.task, _TASK_CHARS)}"' if run.task else _cut(name or run.trace_id, _TASK_CHARS)
     reason = _reason(item)
-    said = f"run {title} {_ending(item)}{f' ({reason})' if reason else ''}"
+    said = f"run {title} {verdict.word}{f' ({reason})' if reason else ''}"
     if verdict.abstained is not None or verdict.decisive_step is None:
         return f"{said}; nobody is blamed: {_cut(verdict.abstained or 'there is no decisive step', _REASON_CHARS)}"
     decisive = verdict.steps[verdict.decisive_step]

@@ -12,8 +12,7 @@ import click
 from blamespan.errors import BlamespanError
 from blamespan.labels.file import LABELS_FILE, read_labels
 from blamespan.plugins import load_part
-from blamespan_collector.local_runs import local_stores
-from blamespan_collector.options import local_store
+from blamespan_collector.local_runs import default_store
 from blamespan_collector.store import RunStore
 
 __all__ = ["OUTCOME_HEAD_FILE", "SCHEMATA_FILE", "STEP_HEAD_FILE", "status"]
@@ -36,7 +35,7 @@ def status(store: Path | None, *, as_json: bool) -> None:
 
     Example:  blamespan status
     """
-    path = store or next(iter(local_stores()), local_store())
+    path = store or default_store()
     document = _describe(path)
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -58,6 +57,7 @@ def _describe(path: Path) -> dict[str, Any]:
     Raises:
         BlamespanError: if the store or a file beside it cannot be read.
     """
+    path = RunStore(path).path
     labels = path.parent / LABELS_FILE
     return {
         "store": str(path),

@@ -88,6 +88,7 @@ _WRITTEN = frozenset(
         words.TRACER_NAME,
         words.TRACER_VERSION,
         words.TRACER_WEIGHTS,
+        words.VERDICT,
         words.VERIFICATION_REPEATS,
         words.VERIFICATION_SUCCEEDED,
         words.VERIFICATION_UNCHANGED_REPEATS,
@@ -102,11 +103,11 @@ _IDENTITY = (words.TRACER_NAME, words.TRACER_VERSION, words.TRACER_WEIGHTS)
 def annotate(run: Run, attribution: Attribution) -> list[Span]:
     """Copy the run's spans with the verdict on them.
 
-    Every step's span gets its score and its index; the suspects (the steps of `step_set` and the
-    decisive one) their rank, error mode and evidence; those put to the test what came of it; the run's span the
-    summary. Where a run has no
-    span of its own, the summary stands on the decisive step's. After an abstention only the run's
-    span says so. A tool span stands for its call: a result is nobody's decision.
+    Every step's span gets its score and its index; those put to the test what came of it; the run's span the summary,
+    with the verdict in a word. Where that word is one of `FAILURE_WORDS`, the suspects (the steps of `step_set` and the
+    decisive one) get their rank, error mode and evidence. Where a run has no span of its own, the summary stands on the
+    decisive step's, or the first step's where nobody is named. After an abstention only the run's span says so. A tool
+    span stands for its call: a result is nobody's decision.
 
     Steps go by the numbers that their spans give them. Part of a run, rebuilt, counts from 0 again: where a span
     says which step it is, that stays and the verdict names it so.
@@ -145,7 +146,7 @@ def verdict_attributes(run: Run, attribution: Attribution) -> dict[str, Attribut
             if words.STEP_INDEX in span.attributes and span.span_id in step_attributes:
                 step_attributes[span.span_id].pop(words.STEP_INDEX, None)
         by_span.update(step_attributes)
-    summary_at = run.root.span_id if run.root else _decisive_span(attribution)
+    summary_at = run.root.span_id if run.root else _summary_step(attribution)
     if summary_at:
         by_span[summary_at] = {**by_span.get(summary_at, {}), **_summary(attribution, numbers)}
     return by_span
@@ -160,18 +161,22 @@ def verdict_span(run: Run, attribution: Attribution) -> Span:
     """Make a span that stands for a verdict on spans that are out already: they must not be sent again.
 
     It lies below the decisive step's span, with a link to it, and repeats all that would stand on that span and
-    on the run's. Where there is no decisive step it lies below the run's span, and says why. Its id follows from
+    on the run's. Where nobody is named it lies below the run's span, and says that, or why. Its id follows from
     the trace, the run, the tracer and the revision alone, so that the same verdict is the same span.
     """
-    target_id = _decisive_span(attribution) if attribution.abstained is None or run.root is None else run.root.span_id
+    names_suspects = attribution.names_suspects
+    target_id = _summary_step(attribution) if names_suspects or run.root is None else run.root.span_id
     target = next((span for span in run.spans if span.span_id == target_id), run.root or run.spans[0])
     numbers = step_numbers(run)
-    step_attributes = (
-        _step_attributes(attribution, numbers).get(target.span_id, {}) if attribution.abstained is None else {}
-    )
-    agent = (
-        cut(attribution.steps[attribution.decisive_step].agent, 200) if attribution.decisive_step is not None else ""
-    )
+    attributes = dict(_summary(attribution, numbers))
+    agent = ""
+    if names_suspects and attribution.decisive_step is not None:
+        agent = cut(attribution.steps[attribution.decisive_step].agent, 200)
+        attributes = {
+            **_step_attributes(attribution, numbers).get(target.span_id, {}),
+            **attributes,
+            words.BLAME_SPAN_NAME: cut(target.name),
+        }
     made = Span(
         trace_id=target.trace_id,
         span_id=_NO_ID_YET,
@@ -179,7 +184,7 @@ def verdict_span(run: Run, attribution: Attribution) -> Span:
         name=f"verdict {agent}".rstrip(),
         start_ns=target.start_ns,
         end_ns=max(target.start_ns, target.end_ns),
-        attributes={**step_attributes, **_summary(attribution, numbers), words.BLAME_SPAN_NAME: cut(target.name)},
+        attributes=attributes,
         links=(SpanLink(target.trace_id, target.span_id),),
         resource=target.resource,
         scope=Scope(words.VERDICT_SCOPE, attribution.tracer.version),
@@ -196,7 +201,7 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
     """Read the verdict that `annotate` wrote on a run's spans; None where there is none.
 
     What the wire does not carry is not guessed: the agents and suspects come back, modes only of
-    suspects, and scores as rounded there.
+    suspects, and scores as rounded there. Where no suspect is named, who would be to blame follows from the shares.
 
     Args:
         run: The run.
@@ -213,13 +218,20 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         return replace(
             Attribution.abstain(trace, verdict_spans[0].text(words.ABSTAINED) or "", tracer), revision=revision
         )
+    score = _number(verdict_spans[0], words.FAILURE_SCORE)
+    is_told = words.FAILURE_UNAIDED_SCORE in verdict_spans[0].attributes
+    unaided_score = _number(verdict_spans[0], words.FAILURE_UNAIDED_SCORE) if is_told else None
+    shares = _shares(trace, spans)
+    if not any(shares) and verdict_spans[0].text(words.VERDICT) is not None:
+        blameless = Attribution.blameless(trace, failure_score=score, tracer=tracer, unaided_score=unaided_score)
+        return replace(blameless, revision=revision)
     decisions = [(step, spans[step.span_id]) for step in trace.steps if step.kind != "tool_result"]
     ranked = sorted((span.integer(words.BLAME_RANK) or 0, step.index) for step, span in decisions)
     suspects = [trace.steps[index] for rank, index in ranked if rank]
     verdict = Attribution.of(
         trace,
-        _shares(trace, spans),
-        failure_score=_number(verdict_spans[0], words.FAILURE_SCORE),
+        shares,
+        failure_score=score,
         tracer=tracer,
         modes=_unique(_read_mode(step.agent, spans[step.span_id]) for step in suspects),
         evidence=[
@@ -233,12 +245,13 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
             if (quote := spans[step.span_id].text(words.EVIDENCE))
         ],
     )
-    is_told = words.FAILURE_UNAIDED_SCORE in verdict_spans[0].attributes
+    decisive = [step.index for step, span in decisions if span.attributes.get(words.BLAME_DECISIVE) is True]
     return replace(
         verdict,
         revision=revision,
-        step_set=tuple(sorted(step.index for step in suspects)),
-        unaided_score=_number(verdict_spans[0], words.FAILURE_UNAIDED_SCORE) if is_told else None,
+        decisive_step=decisive[0] if decisive else verdict.decisive_step,
+        step_set=tuple(sorted(step.index for step in suspects)) or verdict.step_set,
+        unaided_score=unaided_score,
         verified=tuple(
             item for step, span in decisions if (item := _read_verification(step.index, span.attributes)) is not None
         ),
@@ -260,9 +273,8 @@ def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
 
 
 def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> dict[str, dict[str, AttributeValue]]:
-    suspected = {*attribution.step_set, attribution.decisive_step}
-    suspects = [step for step in attribution.steps if step.index in suspected]
-    suspects.sort(key=lambda step: (step.index != attribution.decisive_step, -step.score, step.index))
+    suspected = {*attribution.step_set, attribution.decisive_step} if attribution.names_suspects else set()
+    suspects = [step for step in attribution.ranked_steps() if step.index in suspected]
     ranks = {step.index: rank for rank, step in enumerate(suspects, start=1)}
     by_span: dict[str, dict[str, AttributeValue]] = {}
     for step in attribution.steps:
@@ -287,6 +299,7 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
         words.TRACER_NAME: cut(attribution.tracer.name),
         words.TRACER_VERSION: cut(attribution.tracer.version),
         words.REVISION: attribution.revision,
+        words.VERDICT: attribution.word,
     }
     if attribution.tracer.weights:
         attributes[words.TRACER_WEIGHTS] = attribution.tracer.weights
@@ -295,7 +308,7 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
     attributes[words.FAILURE_SCORE] = _round_score(attribution.failure_score)
     if attribution.unaided_score is not None:
         attributes[words.FAILURE_UNAIDED_SCORE] = _round_score(attribution.unaided_score)
-    if attribution.decisive_step is not None:
+    if attribution.names_suspects and attribution.decisive_step is not None:
         decisive = attribution.steps[attribution.decisive_step]
         attributes |= {
             words.BLAME_AGENT: cut(decisive.agent),
@@ -312,10 +325,11 @@ def _id_of(made: Span, run: Run) -> str:
     return hashlib.sha256(f"{top}/{made!r}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _decisive_span(attribution: Attribution) -> str | None:
-    if attribution.decisive_step is None:
-        return attribution.steps[0].span_id if attribution.steps else None
-    return attribution.steps[attribution.decisive_step].span_id
+def _summary_step(attribution: Attribution) -> str | None:
+    """Return the span of the decisive step; of the first step where nobody is named."""
+    if attribution.names_suspects and attribution.decisive_step is not None:
+        return attribution.steps[attribution.decisive_step].span_id
+    return attribution.steps[0].span_id if attribution.steps else None
 
 
 def _error(blame: ModeBlame | None) -> Mapping[str, AttributeValue]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from blamespan.errors import MalformedVerdict
 from blamespan.taxonomy import ErrorMode
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Outcome
 
 __all__ = [
+    "FAILURE_WORDS",
     "NOBODY_KNOWS",
+    "NO_SIGN",
     "AgentBlame",
     "Attribution",
     "Contradicted",
@@ -20,13 +22,23 @@ __all__ = [
     "ModeBlame",
     "StepBlame",
     "TracerIdentity",
+    "VerdictWord",
     "Verification",
     "VerificationOutcome",
     "check_verdict",
+    "verdict_word",
 ]
 
 NOBODY_KNOWS: Final = 0.5
 """Failure score that says neither way: above it a run is called failed, below it sound."""
+
+VerdictWord: TypeAlias = Literal["failed", "looks failed", "no sign of failure", "abstained"]
+"""What a verdict comes to. `failed`: somebody knows that the run failed. `looks failed`: nobody knows, and the tracer
+says so. `no sign of failure`: the tracer says the opposite, or somebody knows that the run succeeded. `abstained`:
+nobody knows, and the tracer gives no verdict."""
+NO_SIGN: Final[VerdictWord] = "no sign of failure"
+FAILURE_WORDS: Final[tuple[VerdictWord, ...]] = ("failed", "looks failed")
+"""Of runs that these are said of, suspects are named; of others nobody is."""
 
 _ROUNDING = 1e-6
 """Scores may be so much beyond 0 and 1."""
@@ -144,6 +156,7 @@ class Attribution:
         revision: 0 at first, +1 each time late spans changed the run.
         abstained: Why there is no verdict, or None.
         verified: The suspects that were put to the test by `blamespan verify`, in step order.
+        outcome: How the run ended, where somebody knows.
     """
 
     trace_id: str
@@ -160,6 +173,7 @@ class Attribution:
     abstained: str | None = None
     unaided_score: float | None = None
     verified: tuple[Verification, ...] = ()
+    outcome: Outcome = "unknown"
 
     @classmethod
     def of(
@@ -213,12 +227,40 @@ class Attribution:
             evidence=tuple(sorted(evidence, key=lambda item: -item.score)),
             tracer=tracer,
             unaided_score=failure_score if unaided_score is None and trace.outcome == "unknown" else unaided_score,
+            outcome=trace.outcome,
         )
+
+    def as_it_ended(self, trace: MessageActionTrace) -> Attribution:
+        """Return the verdict with the outcome of *trace*, and, where that is known, a failure score of 1 or 0."""
+        if self.abstained is not None or trace.outcome == "unknown":
+            return self if self.outcome == trace.outcome else replace(self, outcome=trace.outcome)
+        return replace(self, outcome=trace.outcome, failure_score=1.0 if trace.outcome == "failed" else 0.0)
 
     @property
     def calls_failed(self) -> bool:
         """Whether it says that the run rather failed than not."""
         return self.abstained is None and self.failure_score > NOBODY_KNOWS
+
+    @property
+    def word(self) -> VerdictWord:
+        """What it comes to, in the one word that spans, pages, tables and counts use."""
+        return verdict_word(self.outcome, self.failure_score, self.abstained)
+
+    @property
+    def names_suspects(self) -> bool:
+        """Whether anybody is named. Of other runs it still holds who would be to blame if they had failed."""
+        return self.abstained is None and self.decisive_step is not None and self.word in FAILURE_WORDS
+
+    def ranked_steps(self) -> list[StepBlame]:
+        """Return the steps that hold blame in the order of suspicion: the only order in which suspects are listed.
+
+        The decisive step is first, also where it is the highest of an agent with many steps and a step of another agent
+        holds more. The others follow by their shares, the earlier one first on a tie.
+        """
+        return sorted(
+            [step for step in self.steps if step.score > 0 or step.index == self.decisive_step],
+            key=lambda step: (step.index != self.decisive_step, -step.score, step.index),
+        )
 
     def mode_of(self, agent: str | None) -> ModeBlame | None:
         """Return the most likely error mode of *agent*; None where it is blamed for none."""
@@ -228,13 +270,40 @@ class Attribution:
     def abstain(cls, trace: MessageActionTrace, reason: str, tracer: TracerIdentity) -> Attribution:
         """Make an abstention on *trace*, with its reason: never a default answer in a verdict's clothes."""
         steps = tuple(StepBlame(step.index, step.span_id, step.agent, 0.0) for step in trace.steps)
-        return cls(trace.trace_id, 0.0, steps, None, (), (), (), 0.0, (), tracer, abstained=reason)
+        return cls(
+            trace.trace_id, 0.0, steps, None, (), (), (), 0.0, (), tracer, abstained=reason, outcome=trace.outcome
+        )
+
+    @classmethod
+    def blameless(
+        cls, trace: MessageActionTrace, *, failure_score: float, tracer: TracerIdentity, unaided_score: float | None
+    ) -> Attribution:
+        """Make a verdict that gives no step a share, as on a part of a sound run in which nothing can be blamed."""
+        verdict = cls.abstain(trace, "", tracer)
+        return replace(verdict, abstained=None, failure_score=failure_score, unaided_score=unaided_score)
+
+
+def verdict_word(outcome: Outcome, failure_score: float, abstained: str | None) -> VerdictWord:
+    """Return what a verdict comes to.
+
+    Args:
+        outcome: How the run ended, where somebody knows: that counts before all that a tracer says.
+        failure_score: How likely it failed by the tracer, 0..1.
+        abstained: Why the tracer gives no verdict, if it gives none.
+    """
+    if outcome != "unknown":
+        return "failed" if outcome == "failed" else NO_SIGN
+    if abstained is not None:
+        return "abstained"
+    return "looks failed" if failure_score > NOBODY_KNOWS else NO_SIGN
 
 
 def check_verdict(verdict: object, trace: MessageActionTrace) -> Attribution:
-    """Return a tracer's answer if it is a verdict on *trace* that can be written down.
+    """Return a tracer's answer if it is a verdict on *trace* that can be written down, its failure score as it ended.
 
-    A tracer may be anybody's, and build its answer without `Attribution.of`.
+    A tracer may be anybody's, and build its answer without `Attribution.of`, or without being told how the run ended:
+    the outcome of the answer is that of *trace*. Whatever it says, the failure score of a run that is known to have
+    failed is 1, and 0 of one that is known to have succeeded; `unaided_score` says what the tracer thought.
 
     Raises:
         MalformedVerdict: if it is no `Attribution`, is on another run, or holds what no verdict may.
@@ -247,7 +316,7 @@ def check_verdict(verdict: object, trace: MessageActionTrace) -> Attribution:
         problem = f"expected the records of blamespan.attribution in a verdict, got others: {error}"
     if problem is not None:
         raise MalformedVerdict(f"{problem}. Build verdicts with Attribution.of")
-    return verdict
+    return verdict.as_it_ended(trace)
 
 
 def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:

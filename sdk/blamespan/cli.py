@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 from typing import NoReturn, cast
 
 import click
@@ -15,12 +16,28 @@ from blamespan._version import __version__
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 from blamespan.plugins import load_entry, missing_extra, plugins
 
-__all__ = ["cli", "main"]
+__all__ = ["SuggestingGroup", "cli", "main"]
 
 _COMMANDS = "blamespan.commands"
 
 
-class _Commands(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that answers a mistyped command with those most like it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command by its name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), n=2)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}. Did you mean {' or '.join(near)}?", ctx) from error
+
+
+class _Commands(SuggestingGroup):
     """Finds commands among the entry points, so that each package brings its own."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -76,7 +93,7 @@ def main() -> None:
 
 def _fail(error: BlamespanError) -> NoReturn:
     click.echo(f"blamespan: {error}", err=True)
-    sys.exit(2 if isinstance(error, ConfigError) else 1)
+    sys.exit(2 if isinstance(error, ConfigError | MissingExtra) else 1)
 
 
 if __name__ == "__main__":

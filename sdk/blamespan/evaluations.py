@@ -1,7 +1,7 @@
 """Verdicts as evaluations of spans: what back ends with annotations or scores of their own are told.
 
-Two per run: `blamespan.failure` on the run's span, how likely the run failed by an agent's fault; and
-`blamespan.blame` on the decisive step's, its share of the blame, its error mode and its words.
+`blamespan.failure` on the run's span, how likely the run failed by an agent's fault; and of a run that failed or looks
+failed `blamespan.blame` on the decisive step's, its share of the blame, its error mode and its words.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blamespan.annotate import cut
-from blamespan.attribution import Attribution
+from blamespan.attribution import NO_SIGN, Attribution
 
 __all__ = ["BLAME", "FAILURE", "Evaluation", "as_langfuse_score", "as_phoenix_annotation", "evaluations_of"]
 
@@ -29,7 +29,7 @@ class Evaluation:
         span_id: 16 hex digits, of the evaluated span; empty where it is the whole trace that is evaluated.
         name: `BLAME` or `FAILURE`.
         score: 0..1; None where the tracer abstained.
-        label: The error mode as `taxonomy:code`, the blamed agent, or `abstained`.
+        label: The error mode as `taxonomy:code`, the blamed agent, or `no sign of failure` or `abstained`.
         explanation: In words.
         time_ns: When the evaluated span ended, Unix time in ns.
         service: `service.name` of its program.
@@ -73,7 +73,7 @@ def evaluations_of(
         service: `service.name` of the program.
     """
     rows = [(FAILURE, run_span_id, *_failure(verdict, numbers))]
-    if verdict.abstained is None and verdict.decisive_step is not None:
+    if verdict.names_suspects and verdict.decisive_step is not None:
         step = verdict.steps[verdict.decisive_step]
         rows.append((BLAME, step.span_id, round(step.score, 6), *_blame(verdict, numbers)))
     return [
@@ -123,8 +123,10 @@ def as_langfuse_score(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _failure(verdict: Attribution, numbers: Mapping[str, int]) -> tuple[float | None, str, str]:
-    if verdict.abstained is not None or verdict.decisive_step is None:
+    if verdict.abstained is not None or (verdict.decisive_step is None and verdict.word != NO_SIGN):
         return None, "abstained", verdict.abstained or "no step can be blamed"
+    if verdict.decisive_step is None or not verdict.names_suspects:
+        return round(verdict.failure_score, 6), verdict.word, "nobody is blamed"
     step = verdict.steps[verdict.decisive_step]
     return (
         round(verdict.failure_score, 6),

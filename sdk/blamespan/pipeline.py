@@ -20,10 +20,11 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from blamespan import conventions as words
 from blamespan.annotate import cut, verdict_attributes, verdict_span
-from blamespan.attribution import Attribution, TracerIdentity, check_verdict
+from blamespan.attribution import Attribution, TracerIdentity, check_verdict, verdict_word
 from blamespan.errors import BlamespanError, MalformedTrace
 from blamespan.plugins import find_part
 from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
+from blamespan.rebuilding.rebuild import outcome_of
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Attributes, Span
 from blamespan.trace import AttributeValue, MessageActionTrace
@@ -35,6 +36,7 @@ __all__ = [
     "RunNotes",
     "UnjudgedRun",
     "annotate_traces",
+    "ask_part",
     "attribute_parts",
     "attribute_runs",
     "attribute_traces",
@@ -185,7 +187,9 @@ class AttributedTrace:
         if not is_complete:
             by_span = {span_id: _mark_partial(attributes) for span_id, attributes in by_span.items()}
         return by_span | {
-            failure.run.root.span_id: self._abstention(failure.reason) for failure in self.failures if failure.run.root
+            failure.run.root.span_id: self._abstention(failure.run, failure.reason)
+            for failure in self.failures
+            if failure.run.root
         }
 
     def on(self, spans: Sequence[Span], *, is_complete: bool) -> list[Span]:
@@ -211,7 +215,7 @@ class AttributedTrace:
             verdict_span(part.run, part.attribution)
             for item in self.runs
             for part in item.earlier
-            if part.attribution.abstained is None or item.attribution.revision > 0
+            if part.attribution.names_suspects or item.attribution.revision > 0
         ]
 
     def digests(self) -> frozenset[bytes]:
@@ -229,14 +233,17 @@ class AttributedTrace:
     def _abstentions(self, spans: Sequence[Span], reason: str) -> dict[str, Attributes]:
         """Write on the root of every run why it has no verdict; where even that fails, write nothing."""
         try:
-            return {run.root.span_id: self._abstention(reason) for run in split_runs(spans) if run.root}
+            return {run.root.span_id: self._abstention(run, reason) for run in split_runs(spans) if run.root}
         except Exception:
             _logger.error("could not mark trace %s as without verdict", spans[0].trace_id, exc_info=True)
             return {}
 
-    def _abstention(self, reason: str) -> Attributes:
+    def _abstention(self, run: Run, reason: str) -> Attributes:
         """Make the attributes that tell why there is no verdict, and who was asked."""
-        attributes: dict[str, AttributeValue] = {words.ABSTAINED: cut(reason)}
+        attributes: dict[str, AttributeValue] = {
+            words.ABSTAINED: cut(reason),
+            words.VERDICT: verdict_word(outcome_of(run.root, run.spans), 0.0, reason),
+        }
         if self.tracer is not None:
             attributes[words.TRACER_NAME] = cut(self.tracer.name)
             attributes[words.TRACER_VERSION] = cut(self.tracer.version)
@@ -344,6 +351,21 @@ def format_error(error: Exception) -> str:
     return "".join(character if character.isprintable() else " " for character in cut(text, 500))
 
 
+def ask_part(call: Callable[[], _Value], logger: logging.Logger, failure: str) -> _Value | None:
+    """Return what a part says beside a verdict; None where it raises: that costs no verdict, and is no other's error.
+
+    Args:
+        call: Asks the part.
+        logger: Is told of the error in one line, with its traceback at level DEBUG only.
+        failure: What there is not then, of which run.
+    """
+    try:
+        return call()
+    except Exception as error:  # what came from outside may break anything
+        logger.warning("%s: %s", failure, format_error(error), exc_info=logger.isEnabledFor(logging.DEBUG))
+        return None
+
+
 def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attribution | Exception]:
     """Ask for verdicts in one batch; where that raises, for each alone, so that no run costs another its verdict.
 
@@ -371,15 +393,16 @@ def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
     note_run = find_part("note_run", _logger, "nothing is noted beside verdicts")
     if note_run is None:
         return RunNotes()
-    try:
+
+    def note() -> RunNotes:
         whole = _join(run)
         notes = note_run(whole)
         offset = len(whole.steps) - len(run.trace.steps)
         steps = {index - offset: attributes for index, attributes in notes.steps.items() if index >= offset}
         return replace(notes, steps=steps)
-    except Exception:  # what came from outside may break anything, and costs no verdict
-        _logger.warning("nothing is noted beside the verdict on trace %s", run.trace.trace_id, exc_info=True)
-        return RunNotes()
+
+    failure = f"nothing is noted beside the verdict on trace {run.trace.trace_id}"
+    return ask_part(note, _logger, failure) or RunNotes()
 
 
 def _waits_for_answer(run: RunInParts) -> bool:

@@ -13,15 +13,17 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from blamespan.errors import BlamespanError, ConfigError, MissingExtra
+from blamespan.errors import ConfigError, MissingExtra
 
 __all__ = ["PARTS", "find_part", "load_entry", "load_part", "load_plugin", "missing_extra", "plugins", "require"]
 
 PARTS = {
     "autogen_hooks": "blamespan_integrations.interception.autogen:AutoGenHooks",
     "apply_checks": "blamespan_tracer.checks.in_use:apply_checks_in_use",
+    "default_store": "blamespan_collector.local_runs:default_store",
     "embedded_processor": "blamespan_collector.embedded:embedded_processor",
     "fault_interceptor": "blamespan_lab.faults.interceptor:interceptor",
+    "find_stored": "blamespan_collector.stored_trace:find_stored",
     "follow_answer": "blamespan_tracer.ledger.provenance:follow_answer",
     "instruction_conflicts": "blamespan_tracer.instructions.conflicts:find_conflicts",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
@@ -34,6 +36,7 @@ PARTS = {
     "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
     "retry": "blamespan_lab.feedback.retrying:retry",
     "step_figures": "blamespan_tracer.step_head:read_step_figures",
+    "store_importer": "blamespan_collector.judged_runs:StoreImporter",
     "store_folder": "blamespan_collector.local_runs:store_folder",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",
     "stored_trace": "blamespan_collector.stored_trace:stored_trace",
@@ -101,7 +104,9 @@ def load_part(name: str) -> Any:
 
 @cache
 def find_part(name: str, logger: logging.Logger, absence: str) -> Any:
-    """Load a part as `load_part` does; None where it cannot be loaded, which *logger* is told once.
+    """Load a part as `load_part` does; None where it cannot be loaded, which *logger* is told once, in one line.
+
+    That an extra is missing is no trouble; what else importing it raises is a warning.
 
     Args:
         name: Of the part.
@@ -110,8 +115,9 @@ def find_part(name: str, logger: logging.Logger, absence: str) -> Any:
     """
     try:
         return load_part(name)
-    except (BlamespanError, ImportError) as error:
-        logger.info("%s: %s", absence, error)
+    except Exception as error:  # a damaged package raises anything, and costs only what it offers
+        level = logging.INFO if isinstance(error, MissingExtra) else logging.WARNING
+        logger.log(level, "%s: %s: %s", absence, type(error).__name__, " ".join(str(error).split()))
         return None
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
+    "STORE_MARK",
     "FileMark",
     "bears_mark",
     "connect",
     "delete_files",
+    "has_mark",
     "is_busy",
     "is_full",
     "is_sound",
@@ -28,6 +30,8 @@ __all__ = [
 
 BUSY_S = 30.0
 """How long a statement waits for another process or thread that writes."""
+STORE_MARK = 0x62_6C_73_72
+"""Marks the store of runs, which commands read wherever a trace is named."""
 _MARK_OFFSET = 68
 """Where `application_id` stands in a file: https://sqlite.org/fileformat.html"""
 
@@ -91,6 +95,19 @@ def bears_mark(path: Path, application: int) -> bool:
         with path.open("rb") as file:
             return file.read(_MARK_OFFSET + 4)[_MARK_OFFSET:] == application.to_bytes(4, "big")
     except OSError:
+        return False
+
+
+def has_mark(path: Path, application: int) -> bool:
+    """Check whether a file is marked as *application*, also while its mark stands in the log of who writes it."""
+    if bears_mark(path, application):
+        return True
+    if not path.with_name(f"{path.name}-wal").exists():
+        return False
+    try:
+        with closing(connect(path, read_only=True, busy_s=1)) as database:
+            return read_count(database, "application_id") == application
+    except sqlite3.Error:
         return False
 
 

@@ -11,15 +11,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
-from blamespan.attribution import Attribution, TracerIdentity
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.attribution import Attribution, TracerIdentity, check_verdict
+from blamespan.errors import BlamespanError, ConfigError, MalformedVerdict
 from blamespan.plugins import load_part, load_plugin
 from blamespan.trace import MessageActionTrace
 
 if TYPE_CHECKING:
     import click
 
-__all__ = ["DEFAULT_TRACER", "Tracer", "load_tracer", "settings_of", "tracer_options"]
+__all__ = ["DEFAULT_TRACER", "Tracer", "ask_tracer", "load_tracer", "settings_of", "tracer_options"]
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +58,18 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
             "--tracer network"
         )
     return tracer
+
+
+def ask_tracer(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+    """Return a tracer's verdicts, one per trace, in order, each as `check_verdict` returns it.
+
+    Raises:
+        MalformedVerdict: if an answer is no verdict on its run, or one is missing.
+    """
+    verdicts = list(tracer.attribute(traces))
+    if len(verdicts) != len(traces):
+        raise MalformedVerdict(f"expected {len(traces)} verdicts, got {len(verdicts)}. Return one for each run")
+    return [check_verdict(verdict, trace) for verdict, trace in zip(verdicts, traces, strict=True)]
 
 
 def settings_of(tracer: Tracer) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from blamespan.analysis.showing.claims import ShownAnswer, ShownClaim, ShownMention
@@ -52,6 +53,16 @@ def test_what_has_no_source_taints_all_that_goes_back_to_it() -> None:
     assert tainted.count(True) == 2  # from the guess to the total, and on
     assert tainted.count(False) == 2
     assert [node.kind for node in graph.nodes if node.mention is guess] == ["unsupported"]
+
+
+def test_what_is_suspected_is_drawn_apart_and_so_is_all_that_goes_on_from_it() -> None:
+    """An arrow to a value of a suspected step, and on from there, is not drawn as that of a value with a source."""
+    tool, other = at(1, "tools", "36", "tool"), at(1, "tools", "84", "tool")
+    taken = replace(at(3, "ada", "36"), is_doubted=True)
+    graph = draw(claim(at(9, "reporter", "36"), taken, tool), claim(at(9, "reporter", "84"), other))
+
+    assert [arrow.is_doubted for arrow in graph.arrows] == [True, True, False]
+    assert [node.mention for node in graph.nodes if node.is_doubted] == [taken]
 
 
 def test_many_values_that_go_one_way_are_one_node() -> None:

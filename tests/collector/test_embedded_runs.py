@@ -23,8 +23,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.testclient import TestClient
 
 from blamespan import conventions as words
+from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.cli import cli
+from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.embedded import EmbeddedProcessor
 from blamespan_collector.exported_runs import ExportedRuns
@@ -33,6 +35,7 @@ from blamespan_collector.page import page_application
 from blamespan_collector.run_notices import RunNotices
 from blamespan_collector.settings import Limits, ListenAddress
 from blamespan_collector.store import Retention, RunQuery, RunStore, RunWriter
+from blamespan_collector.stored_trace import stored_trace
 from tests.collector.embedded_program import EmbeddedProgram
 
 
@@ -128,7 +131,7 @@ def test_changed_mind_is_judged_again(program: Program) -> None:
 
     assert [(span.name, (span.attributes or {})[words.REVISION]) for span in verdicts] == [
         ("verdict coder", 1),
-        ("verdict planner", 2),
+        ("verdict", 2),
         ("verdict coder", 3),
     ]
 
@@ -154,7 +157,11 @@ def test_outcome_that_comes_in_time_is_part_of_the_verdict(stopped: list[Embedde
     program.processor.shutdown()
     roots = [span for span in exporter.get_finished_spans() if span.name == "invoke_workflow"]
 
-    assert [(root.attributes or {})[words.BLAME_AGENT] for root in roots] == ["planner", "coder"]
+    says = [root.attributes or {} for root in roots]
+    assert [(said[words.VERDICT], said.get(words.BLAME_AGENT)) for said in says] == [
+        ("no sign of failure", None),
+        ("failed", "coder"),
+    ]
     assert len(exporter.get_finished_spans()) == 7
 
 
@@ -432,7 +439,7 @@ def test_writer_of_a_store_waits_no_longer_than_told(tmp_path: Path) -> None:
 
 
 def test_resumed_run_is_judged_with_what_was_before(tmp_path: Path) -> None:
-    """A paused run has no verdict; resumed, both are one run, blame may fall on the first, and the pages link both."""
+    """A paused run has no verdict; resumed, both are one run in lists and counts, and blame may fall on the first."""
     pytest.importorskip("langgraph")
     code = """
         import blamespan
@@ -465,14 +472,21 @@ def test_resumed_run_is_judged_with_what_was_before(tmp_path: Path) -> None:
         timeout=100,
         check=False,
     )
-    second, first = RunStore(store).search()
+    [second] = RunStore(store).search()
+    [first] = [trace for trace in RunStore(store).search(RunQuery(is_run=False)) if trace != second]
     client = TestClient(page_application(RunStore(store), ListenAddress("testserver", 80)))
     pages = {run.trace_id: client.get(f"/run/{run.trace_id}").text for run in (first, second)}
 
     assert [run.task for run in (first, second)] == ["What is 12 * 3?"] * 2, done.stderr
     assert (first.blamed_agent, first.blamed_step) == ("solver", 0)
-    assert f"of another part of this run, trace {first.trace_id}" in second.abstained
-    assert "<b>Paused.</b>" in pages[first.trace_id]
+    assert (second.blamed_agent, second.outcome, second.abstained) == ("solver", "failed", "")
+    assert "<b>Paused.</b> The run was answered." in pages[first.trace_id]
+    assert "blamespan: 1 run, 1 failed" in done.stderr
+    assert RunStore(store).count_outcomes() == {"succeeded": 0, "failed": 1, "unknown": 0}
+    assert [len(run.trace.steps) for run in stored_trace(first.trace_id[:12], store)] == [3]
+    assert [run.trace for run in stored_trace("last", store)] == [
+        run.trace for run in runs_in([store]) if isinstance(run, RecordedRun)
+    ]
     assert f'href="/run/{second.trace_id}"' in pages[first.trace_id]
     assert f'href="/run/{first.trace_id}"' in pages[second.trace_id]
     assert "Both were judged as one run." in pages[second.trace_id]

@@ -26,11 +26,12 @@ from tests.collector.working import MemorySink, until, working
 _NAMES = [
     name
     for name in vars(words)
-    if name.startswith(("BLAME_", "CLAIM_", "ERROR_", "FAILURE_", "SCHEMA_", "TRACER_")) and name != "ERROR_TYPE"
+    if name.startswith(("BLAME_", "CLAIM_", "ERROR_", "FAILURE_", "SCHEMA_", "TRACER_", "VERIF"))
+    and name != "ERROR_TYPE"
 ]
 VERDICT_WORDS = [
     *(getattr(words, name) for name in _NAMES),
-    *(words.EVIDENCE, words.REVISION, words.ABSTAINED, words.PARTIAL),
+    *(words.EVIDENCE, words.REVISION, words.ABSTAINED, words.PARTIAL, words.VERDICT),
 ]
 OURS = {
     words.RUN_COMPLETE: True,
@@ -194,7 +195,7 @@ def test_spans_without_a_verdict_carry_nobodys(tmp_path: Path) -> None:
     assert claimed(sink.spans) == set()
     assert "forged" not in {span.attributes.get(words.ABSTAINED) for span in silent.spans}
     assert claimed(silent.spans) == {
-        *(words.ABSTAINED, words.REVISION, words.TRACER_NAME, words.TRACER_VERSION, words.TRACER_WEIGHTS)
+        *(words.ABSTAINED, words.REVISION, words.TRACER_NAME, words.TRACER_VERSION, words.TRACER_WEIGHTS, words.VERDICT)
     }
 
 

@@ -45,7 +45,7 @@ async def test_unknown_run_is_named_with_the_nearest(path: Path) -> None:
         refused = await session.call_tool("explain_run", {"run_id": "f" * 32})
 
     assert refused.isError
-    assert "the nearest are" in refused.content[0].text  # type: ignore[union-attr]
+    assert "the nearest are\n" in refused.content[0].text  # type: ignore[union-attr]
 
 
 async def test_outcome_is_sent_to_the_collector_as_a_part_of_the_run(

@@ -26,7 +26,7 @@ def test_a_run_judged_again_is_one_run(tmp_path: Path) -> None:
         until(lambda: len(sink.traces) == 3)
         found, counts = told_runs(one), one.counts
 
-    assert found == {("unknown", "failed", "first-step"): 1}
+    assert found == {("unknown", "looks failed", "first-step"): 1}
     assert (counts["runs_attributed"], counts["revisions"]) == (2, 1)
 
 
@@ -41,4 +41,4 @@ def test_a_run_judged_past_its_deadline_is_a_run(tmp_path: Path) -> None:
         until(lambda: verdicts(sink))
         found = told_runs(one)
 
-    assert (before, found) == (Counter(), Counter({("unknown", "failed", "first-step"): 1}))
+    assert (before, found) == (Counter(), Counter({("unknown", "looks failed", "first-step"): 1}))

@@ -15,6 +15,7 @@ import pytest
 from blamespan import conventions as words
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.pipeline import attribute_traces
+from blamespan.spans import Span
 from blamespan_collector.page import page_application
 from blamespan_collector.page.guarding import POLICY
 from blamespan_collector.settings import ListenAddress
@@ -98,20 +99,23 @@ ANSWERED = ["The hotel has 36 rooms.", "Fine.", "36 rooms <b>for</b> 84.50 euros
 async def test_run_page_says_where_the_answer_comes_from(tmp_path: Path) -> None:
     """Each value leads back through those who passed it on; without a source it says so, with one it does not."""
     task = "How many rooms at 84.50 euros?"
-    store = stored(tmp_path / "runs.db", *annotated(talk(1, ANSWERED, task=task), talk(2, ["36 rooms."], task="36?")))
+    runs = talk(1, ANSWERED, task=task, outcome="succeeded"), talk(2, ["36 rooms."], task="36?", outcome="succeeded")
+    store = stored(tmp_path / "runs.db", *annotated(*runs))
     lacking = await got(store, f"/run/{1:032x}")
     sourced = Document((await got(store, f"/run/{2:032x}")).text).said
     said = Document(lacking.text).said
 
     assert "Where the answer comes from" in said
-    assert "states 2 values; 1 without a source" in said
+    assert said.count("Where the answer comes from : 2 values, 1 without a source") == 1  # leads to what is folded
+    assert "Where the answer comes from 2 values, 1 without a source" in said
+    assert lacking.text.index('class="steps"') < lacking.text.index('<details class="provenance">')
     assert "First said without a source by planner at step 0" in said
     assert "36 no source" in said
     assert "reviewer step 2 planner step 0 nothing: no source" in said
     assert "84.50 has a source" in said
     assert "reviewer step 2 the task" in said
     assert "<b>for</b>" not in lacking.text
-    assert "states 1 value, each with a source" in sourced
+    assert "1 value, each with a source" in sourced
     assert "no source" not in sourced
 
 
@@ -126,7 +130,7 @@ async def test_large_run_has_its_claims_followed_when_asked(tmp_path: Path) -> N
     assert "Where the answer comes from" not in plain
     assert "Check contracts and follow claims" in plain
     assert "Where the answer comes from" in asked
-    assert asked.count('<li class="unsupported">') == 40
+    assert len(re.findall('<li class="(?:no-source|contradicted)">', asked)) == 40
     assert "further values are not shown" in asked
 
 
@@ -181,17 +185,42 @@ async def test_run_that_grew_is_shown_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ui", ["https://jaeger.example.com/ui/", None])
 async def test_run_leads_to_its_decisive_span_in_jaeger(tmp_path: Path, ui: str | None) -> None:
-    """Told where Jaeger's UI is, the page links the trace there, so that the decisive span is marked; else not."""
+    """Told where Jaeger's UI is, the page links the trace there, so that it marks the decisive span alone; else not."""
     [spans] = annotated(talk(1))
     store = stored(tmp_path / "runs.db", spans)
     decisive = next(span for span in spans if span.attributes.get(words.BLAME_DECISIVE))
+    named_by = [span for span in spans if decisive.span_id in marked_texts(span)]
     app = page_application(store, ListenAddress("127.0.0.1", 4320), jaeger_ui=ui)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
         answer = await client.get(f"/run/{1:032x}")
     links = [link for link in Document(answer.text).links if "uiFind" in link]
 
-    sought = f"{decisive.span_id}%20-blamespan.blame.span_id"
-    assert links == ([f"https://jaeger.example.com/ui/trace/{1:032x}?uiFind={sought}"] if ui else [])
+    assert links == (
+        [f"https://jaeger.example.com/ui/trace/{1:032x}?uiFind=blamespan.blame.decisive%3Dtrue"] if ui else []
+    )
+    assert [span for span in spans if "blamespan.blame.decisive=true" in marked_texts(span)] == [decisive]
+    assert len(named_by) > 1  # so that its id marks more than it
+
+
+async def test_run_without_a_sign_of_failure_leads_to_its_trace_in_jaeger(tmp_path: Path) -> None:
+    """Nothing is looked for in it, as nothing would be found."""
+    [spans] = annotated(talk(1, outcome="succeeded"))
+    app = page_application(
+        stored(tmp_path / "runs.db", spans), ListenAddress("127.0.0.1", 4320), jaeger_ui="https://jaeger.example.com"
+    )
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
+        answer = await client.get(f"/run/{1:032x}")
+
+    assert f"https://jaeger.example.com/trace/{1:032x}" in Document(answer.text).links
+    assert "No sign of failure" in answer.text
+    assert not any("blamespan.blame.decisive=true" in marked_texts(span) for span in spans)
+
+
+def marked_texts(span: Span) -> str:
+    """List all in which Jaeger's UI looks for the text of `uiFind`, a line each. Source: its `filter-spans.ts`."""
+    tags = [(key, str(value).lower()) for key, value in span.attributes.items()]
+    texts = [span.span_id, span.name, *(text for key, value in tags for text in (key, value, f"{key}={value}"))]
+    return "\n".join(texts)
 
 
 async def test_each_run_of_a_trace_is_shown(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_nobody_is_blamed_without_a_sign_of_failure() -> None:
     open_verdict = replace(verdict, failure_score=NOBODY_KNOWS)
 
     views = [
-        view_of(replace(run, outcome=outcome), judged)
+        view_of(replace(run, outcome=outcome), replace(judged, outcome=outcome))
         for outcome in ("failed", "unknown", "succeeded")
         for judged in (verdict, open_verdict)
     ]

@@ -110,7 +110,7 @@ def test_spans_without_agents_are_kept_for_those_who_ask(tmp_path: Path) -> None
         (RunQuery(text="lamps what"), []),
         (RunQuery(text="reviewer false"), []),
         (RunQuery(text="%"), []),
-        (RunQuery(outcome="succeeded"), [3]),
+        (RunQuery(outcome="unknown"), [3]),
         (RunQuery(agent="painter"), [3]),
         (RunQuery(agent="nobody"), []),
         (RunQuery(mode="mast:FM-3.3", limit=2), [3, 2]),
@@ -131,7 +131,7 @@ def test_runs_are_found(tmp_path: Path, query: RunQuery, expected: list[int]) ->
         *annotated(
             talk(1),
             talk(2, task="Count the Lamps."),
-            talk(3, ("a", "b", "c", "d"), agents=("writer", "painter"), outcome="succeeded"),
+            talk(3, ("a", "b", "c", "d"), agents=("writer", "painter"), outcome="unknown"),
         ),
     )
 

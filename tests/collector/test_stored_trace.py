@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,18 @@ def test_stored_run_is_drawn_with_its_own_verdict(path: Path, said: str) -> None
     assert "   >2     ◆  reviewer  ████████ 0.57  ← 1  1.0 s  1,200 → 30 tokens" in picture
 
 
+def test_suspects_of_a_stored_sound_run_are_named_to_who_asks(tmp_path: Path) -> None:
+    """Its spans accuse nobody; who would be to blame is read back from the shares on them."""
+    [spans] = annotated(talk(1, outcome="succeeded"))
+    stored(tmp_path / "runs.db", spans)
+    plain = shown(f"{1:032x}", "--store", tmp_path / "runs.db")
+    asked = shown(f"{1:032x}", "--store", tmp_path / "runs.db", "--suspects")
+
+    assert "no sign of failure: --suspects names" in plain
+    assert "most to blame" not in plain
+    assert "most to blame: reviewer at step 2, 0.57 of the blame\nnext suspects: step 1 solver 0.29" in asked
+
+
 def test_leading_zeros_may_be_left_out(path: Path) -> None:
     """Jaeger writes ids of 64 bits without them."""
     assert f"{FIRST} in runs.db" in shown(FIRST.lstrip("0"), "--store", path)
@@ -64,19 +77,19 @@ def test_unknown_id_names_the_nearest(path: Path) -> None:
     stored(path, *annotated(talk(2)))
     with pytest.raises(UnreadableInput) as unknown:
         stored_trace(SECOND.replace("abcd", "abdc"), path)
-    with pytest.raises(UnreadableInput) as several:
+    with pytest.raises(ConfigError) as several:
         stored_trace("0000", path)
 
-    assert f"the nearest are {SECOND}, " in str(unknown.value)
+    assert f"the nearest are\n  {SECOND[:12]}  2" in str(unknown.value)
     assert "It may have been let go, or be still under way" in str(unknown.value)
-    assert "expected one stored trace, got 2 that begin with '0000'" in str(several.value)
+    assert "expected one stored run, got 2 that '0000' may mean:\n  000000000000  2" in str(several.value)
 
 
 def test_empty_store_says_so(tmp_path: Path) -> None:
     """Where nothing is stored there is nothing near."""
     stored(tmp_path / "runs.db")
 
-    with pytest.raises(UnreadableInput, match=r"got 'abcd'; the store is empty\. It may"):
+    with pytest.raises(UnreadableInput, match=r"got 'abcd': no such file, and no run in '.*runs\.db': a run is stored"):
         stored_trace("abcd", tmp_path / "runs.db")
 
 
@@ -123,8 +136,10 @@ def test_store_that_cannot_be_read_is_said(tmp_path: Path, path: Path) -> None:
         stored_trace(FIRST, path)
 
 
-@pytest.mark.parametrize("said", ["runs.jsonl", "abc", "x" * 32, "1" * 33])
-def test_no_id_beside_a_store_is_misuse(path: Path, said: str) -> None:
-    """With `--store` an id is expected."""
-    with pytest.raises(ConfigError, match="expected the id of a stored trace beside --store, 4 to 32 hex digits"):
+@pytest.mark.parametrize("said", ["runs.jsonl", "abc", "x" * 32, "1" * 33, "What is 12 * 4", "Wha"])
+def test_what_names_no_stored_run_is_an_error(path: Path, said: str) -> None:
+    """What is looked for and where is named; less than four characters are no beginning."""
+    with pytest.raises(
+        UnreadableInput, match=rf"got '{re.escape(said)}': no such file, and no such run in '.*runs\.db'"
+    ):
         shown(said, "--store", path)

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from blamespan.conventions import BLAME_AGENT, BLAME_DECISIVE, ERROR_MODE, ERROR_TAXONOMY, FAILURE_SCORE
+from blamespan.conventions import BLAME_AGENT, BLAME_DECISIVE, ERROR_MODE, ERROR_TAXONOMY, VERDICT
 from tests.collector.test_options import settings
 from tests.observability.example import DASHBOARDS, EXAMPLE, PAGE, dashboards, links, panels, queries
 
@@ -187,7 +187,7 @@ def test_links_lead_to_the_steps_and_the_runs(title: str, url: str) -> None:
 
     assert (pane["datasource"], query["datasource"]) == ("tempo", {"type": "tempo", "uid": "tempo"})
     assert pane["range"] == {"from": "__from", "to": "__to"}
-    assert words[:3] == [BLAME_DECISIVE, FAILURE_SCORE, BLAME_AGENT]
+    assert words[:3] == [BLAME_DECISIVE, VERDICT, BLAME_AGENT]
     assert set(words[3:]) <= {ERROR_TAXONOMY, ERROR_MODE}
     assert 'span.blamespan.blame.agent = "agent"' in query["query"]
 

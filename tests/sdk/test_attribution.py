@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from blamespan import conventions as words
 from blamespan.annotate import annotate, cut, is_verdict, read_verdict, verdict_span, without_verdict
-from blamespan.attribution import AgentBlame, Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import (
+    FAILURE_WORDS,
+    AgentBlame,
+    Attribution,
+    Contradicted,
+    Evidence,
+    ModeBlame,
+    TracerIdentity,
+    VerdictWord,
+    check_verdict,
+)
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.rebuild import rebuild, rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
@@ -56,6 +66,95 @@ def test_decisive_step_is_of_the_most_blamed_agent() -> None:
     assert (verdict.agents[0].agent, verdict.decisive_step) == ("solver", 1)
 
 
+def test_suspects_have_one_order() -> None:
+    """The decisive step is first, also where a step of another agent holds more; the others follow by share."""
+    verdict = Attribution.of(small_run(), [0, 3, 0, 2, 4], failure_score=1, tracer=TRACER)
+    ranks = {
+        span.attributes[words.STEP_INDEX]: span.attributes[words.BLAME_RANK]
+        for span in annotate(run_of(small_run()), verdict)
+        if words.BLAME_RANK in span.attributes
+    }
+
+    assert [step.index for step in verdict.ranked_steps()] == [1, 4, 3]
+    assert ranks == {1: 1, 4: 2, 3: 3}
+    assert [step.index for step in replace(verdict, decisive_step=4).ranked_steps()] == [4, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "score", "abstained", "word"),
+    [
+        ("unknown", 0.2, None, "no sign of failure"),
+        ("unknown", 0.5, None, "no sign of failure"),
+        ("unknown", 0.8, None, "looks failed"),
+        ("unknown", 0.0, "no steps", "abstained"),
+        ("failed", 0.2, None, "failed"),
+        ("failed", 0.0, "no steps", "failed"),
+        ("succeeded", 0.94, None, "no sign of failure"),
+        ("succeeded", 0.0, "no steps", "no sign of failure"),
+    ],
+)
+def test_run_span_says_the_verdict_in_a_word(
+    outcome: Outcome, score: float, abstained: str | None, word: VerdictWord
+) -> None:
+    """What somebody knows counts before what the tracer says. Only a failure has suspects on its spans.
+
+    A run without a sign of failure has its shares and nothing that accuses: in place, beside, and read back.
+    """
+    trace = replace(small_run(), outcome=outcome)
+    verdict = replace(verdict_on(trace), failure_score=score)
+    verdict = verdict if abstained is None else Attribution.abstain(trace, abstained, TRACER)
+    run = run_of(trace)
+    root, *steps = annotate(run, verdict)
+    beside = verdict_span(run, verdict)
+    back = read_verdict(Run(root, (root, *steps)))
+    accusing = {
+        key
+        for span in (root, *steps, beside)
+        for key in span.attributes
+        if key.startswith(("blamespan.blame.", "blamespan.error.", "blamespan.evidence", "blamespan.contradiction."))
+    } - {words.BLAME_SCORE}
+
+    assert (verdict.word, root.attributes[words.VERDICT], beside.attributes[words.VERDICT]) == (word, word, word)
+    assert bool(accusing) == (word in FAILURE_WORDS and abstained is None)
+    assert any(words.BLAME_SCORE in span.attributes for span in steps) == (abstained is None)
+    assert words.VERDICT not in without_verdict(root).attributes
+    if not accusing and run.root is not None:
+        assert (beside.parent_id, beside.name) == (run.root.span_id, "verdict")
+    assert back is not None
+    assert back.word == word
+    if abstained is None:  # for who asks: the shares say who would be to blame
+        assert (back.decisive_step, back.step_set, back.agents[0].agent) == (
+            verdict.decisive_step,
+            verdict.step_set,
+            verdict.agents[0].agent,
+        )
+
+
+def test_outcome_of_a_verdict_is_that_of_its_run() -> None:
+    """A tracer that was not told how the run ended gives a verdict that is told."""
+    trace = replace(small_run(), outcome="succeeded")
+    verdict = replace(verdict_on(replace(trace, outcome="unknown")), failure_score=0.94)
+
+    assert verdict.word == "looks failed"
+    assert check_verdict(verdict, trace).word == "no sign of failure"
+
+
+def test_recordings_from_before_the_word_are_read_as_they_were() -> None:
+    """Spans of earlier versions accuse a sound run: shares and ranks are read, and the word follows from the score."""
+    trace = replace(small_run(), outcome="unknown")
+    spans = annotate(run_of(trace), verdict_on(trace))
+    old = [
+        replace(span, attributes={key: value for key, value in span.attributes.items() if key != words.VERDICT})
+        for span in spans
+    ]
+    old[0] = old[0].with_attributes({words.FAILURE_SCORE: 0.1})
+    back = read_verdict(Run(*_as_run(old)))
+
+    assert back is not None
+    assert (back.word, back.names_suspects, back.decisive_step) == ("no sign of failure", False, 3)
+    assert back.modes == verdict_on(small_run()).modes
+
+
 @pytest.mark.parametrize(
     ("shares", "message"),
     [
@@ -96,7 +195,7 @@ def test_steps_go_by_the_numbers_their_spans_give_them(trace: MessageActionTrace
     for run in split_runs(came):
         rebuilt = rebuild_run(run)
         assume(any(rebuilt.can_be_blamed(step) for step in rebuilt.steps))
-        verdict = verdict_on(rebuilt)
+        verdict = replace(verdict_on(rebuilt), outcome="failed")
         annotated = {one.span_id: one for one in annotate(run, verdict)}
         said = next(one.attributes for one in annotated.values() if words.BLAME_STEP in one.attributes)
         later = verdict_span(run, verdict).attributes

@@ -252,6 +252,16 @@ def test_unknown_plugin_lists_what_there_is() -> None:
             "offers auto, causal, causal-graph, contracts, contrastive, judge, lexical, network, reader; got 'nope'",
         ),
         (["nope"], 2, "No such command"),
+        (["anlyze"], 2, "No such command 'anlyze'. Did you mean analyze?"),
+        (["schemata", "mach"], 2, "Did you mean match?"),
+        (["guard", "chek"], 2, "Did you mean check?"),
+        (["evaluate", "label"], 2, "Did you mean labels?"),
+        (["analyze", "--jsn"], 2, "--json"),
+        (
+            ["analyze", "--filter", "outcome=faild"],
+            2,
+            "expected outcome to be one of succeeded, failed, unknown, got 'faild'",
+        ),
     ],
 )
 def test_exit_codes_tell_failure_from_misuse(arguments: list[str], code: int, said: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["evaluate", "train"]
 
 _PATH = click.Path(path_type=Path)
-_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 _BATCH_RUNS = 50
 _LANGUAGE_MODEL_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 
@@ -379,7 +379,7 @@ _TRACER = click.option(
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def evaluate() -> None:
     """Measure a tracer on labelled runs, beside baselines."""
 
@@ -446,11 +446,11 @@ def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
 
 
 @evaluate.command("steps")
-@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@click.argument("paths", metavar="TRACES...", nargs=-1, required=True)
 @_TRACER
 @_JSON
-def evaluate_on_steps(paths: Sequence[Path], name: str, *, as_json: bool) -> None:
-    """Score decisive steps on those runs of PATHS, of any format, whose labels name one.
+def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None:
+    """Score decisive steps on those runs of TRACES, of any format, whose labels name one.
 
     Each file by itself, then all together, beside what chance and plain rules score.
 
@@ -484,17 +484,21 @@ def evaluate_on_steps(paths: Sequence[Path], name: str, *, as_json: bool) -> Non
 def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"], name: str, *, as_json: bool) -> None:
     """Score decisive steps, agents, modes and false alarms on a generated corpus.
 
+    The tracer is not told that a sound run succeeded.
+
     Example:  blamespan evaluate generated --data ~/data/heldout --tracer network
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.corpus.storage import read_corpus
+    from blamespan_lab.measuring.clean import hide_outcome
     from blamespan_lab.measuring.generated import evaluate_generated
     from blamespan_lab.measuring.tables import print_generated
 
     with log_to_stderr("evaluating on a generated corpus"):
         tracer = _load_tracer(name)
         runs = list(read_corpus(data, side))
-        figures = evaluate_generated(runs, _attribute(tracer, runs))
+        asked = [hide_outcome(run) if run.trace.outcome == "succeeded" else run for run in runs]
+        figures = evaluate_generated(runs, _attribute(tracer, asked))
     if as_json:
         click.echo(json.dumps(figures))
     else:
@@ -502,11 +506,11 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
 
 @evaluate.command("clean")
-@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@click.argument("paths", metavar="TRACES...", nargs=-1, required=True)
 @_TRACER
 @_JSON
-def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> None:
-    """Count false alarms on those runs of PATHS, of any format, that are known to have succeeded.
+def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None:
+    """Count false alarms on those runs of TRACES, of any format, that are known to have succeeded.
 
     The tracer is not told how a run ended.
 
@@ -530,11 +534,89 @@ def evaluate_on_clean(paths: Sequence[Path], name: str, *, as_json: bool) -> Non
         click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
 
 
-@evaluate.command("outcomes")
-@click.argument("paths", nargs=-1, required=True, type=_FILE)
+@evaluate.command("checks")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--out", type=_PATH, help="Write the counts to this file, as `weights/check_rates.json` has them.")
 @_JSON
-def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
-    """Measure how well failed runs are told from sound ones in PATHS: by the tracer alone, by heads for outcomes.
+def evaluate_checks(paths: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
+    """Count how many sound runs of PATHS, of any format, break each bundled check.
+
+    A run is sound if it succeeded or is labelled as free of errors. A check that at most 1 % of them break raises the
+    alarm of the tracer `auto` by itself.
+
+    Example:  blamespan evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
+    """
+    from blamespan_lab.edits.sources import is_sound
+    from blamespan_lab.measuring.check_rates import count_broken, write_rates
+    from blamespan_lab.recorded_runs import read_recorded
+
+    files = {
+        path.name.partition(".")[0]: (run.trace for run in read_recorded(path) if is_sound(run) and run.trace.steps)
+        for path in paths
+    }
+    rates = count_broken(files)
+    n_runs = sum(rates["runs"].values())
+    if not n_runs:
+        raise ConfigError(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
+    if out is not None:
+        write_rates(rates, out)
+    if as_json:
+        click.echo(json.dumps(rates))
+        return
+    click.echo(f"{n_runs} sound runs: {', '.join(f'{corpus} {n}' for corpus, n in rates['runs'].items())}")
+    for name, broken in rates["broken"].items():
+        by_corpus = ", ".join(f"{corpus} {n}" for corpus, n in broken.items())
+        click.echo(f"{name:28} {100 * sum(broken.values()) / n_runs:5.2f} %  {by_corpus}".rstrip())
+
+
+@evaluate.command("programs")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--played", is_flag=True, help="Judge each transcript as AutoGen or LangGraph plays it and records it.")
+@_TRACER
+@_JSON
+def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_json: bool) -> None:
+    """Score mistakes beside their sound twins, for each of PATHS: files, or folders of transcripts.
+
+    How many sound runs are called failed; of failed ones step, agent and mode, how many are called failed by a tracer
+    that is not told, whether the sound twin has the same step blamed, whether a mistake is followed to another agent,
+    and whether a quotation shows it.
+
+    Example:  blamespan evaluate programs tracer_model/transcripts/tiny --played
+    """
+    for package in ("autogen_ext", "langgraph") if played else ():
+        require(package, "demo")
+    from blamespan_lab.console import log_to_stderr
+    from blamespan_lab.measuring.programs import evaluate_programs
+    from blamespan_lab.measuring.tables import print_programs
+    from blamespan_lab.recorded_runs import read_recorded
+
+    with log_to_stderr("evaluating programs"):
+        tracer = _load_tracer(name)
+        figures = {}
+        for path in dict.fromkeys(paths):
+            files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+            runs = [run for file in files for run in read_recorded(file) if run.faults is not None]
+            if not runs:
+                raise ConfigError(
+                    f"expected labelled runs in {str(path)!r}, got none. Name a file or folder that has some"
+                )
+            if played:
+                from blamespan_lab.measuring.playing import play
+
+                runs = play(runs)
+            figures[str(path)] = evaluate_programs(runs, tracer)
+    if as_json:
+        click.echo(json.dumps({"tracer": tracer.identity.name, "played": played, "paths": figures}))
+        return
+    for title, rows in figures.items():
+        print_programs(title, tracer.identity.name, rows)
+
+
+@evaluate.command("outcomes")
+@click.argument("paths", metavar="TRACES...", nargs=-1, required=True)
+@_JSON
+def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
+    """Measure how well failed runs are told from sound ones in TRACES: by the tracer alone, by heads for outcomes.
 
     The tracer is not told how a run ended. A head learns from the other files, and from 40, 100 and all runs of the
     same file with other tasks.
@@ -557,7 +639,7 @@ def evaluate_on_outcomes(paths: Sequence[Path], *, as_json: bool) -> None:
                 known = read_outcomes([run.trace for run in read_recorded(path)], tracer)
             except ConfigError as error:
                 raise ConfigError(f"{path}: {error}") from error
-            files[path.name.partition(".")[0]] = known
+            files[Path(path).name.partition(".")[0]] = known
         figures = evaluate_outcomes(files, (40, 100))
     if as_json:
         click.echo(json.dumps(figures))
@@ -655,11 +737,11 @@ def evaluate_on_schemata(data: Path, *, as_json: bool) -> None:
 
 
 @evaluate.command("labels")
-@click.argument("results_or_traces", nargs=-1, required=True, type=_PATH)
+@click.argument("results_or_traces", nargs=-1, required=True)
 @click.option("--labels", "labels_file", type=_PATH, required=True, metavar="FILE", help="What people said of them.")
 @click.option("--tracer", "name", default=DEFAULT_TRACER, show_default=True, help="For traces: who judges, or weights.")
 @_JSON
-def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, name: str, *, as_json: bool) -> None:
+def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, name: str, *, as_json: bool) -> None:
     """Score verdicts by what people said, beside how far people agree.
 
     Verdicts come from results of `analyze`, or are made now from traces.
@@ -690,19 +772,19 @@ def evaluate_on_labels(results_or_traces: tuple[Path, ...], labels_file: Path, n
         print_labels(judge, figures[judge], unmatched[judge])
 
 
-def _join_labels(paths: Sequence[Path], name: str, labels: Labels) -> dict[str, Joined]:
+def _join_labels(paths: Sequence[str], name: str, labels: Labels) -> dict[str, Joined]:
     """Read results where *paths* hold some, else judge traces."""
     from blamespan.analysis.results.rows import read_rows
     from blamespan_lab.measuring.labels import join_results, join_runs
 
     try:
         for path in paths:
-            list(islice(read_rows(path), 1))
+            list(islice(read_rows(Path(path)), 1))
     except UnreadableInput:
         tracer = _load_tracer(name)
         identity = tracer.identity
         return {f"{identity.name} {identity.version}": join_runs(_readable_runs(paths), tracer, labels)}
-    return join_results(chain.from_iterable(map(read_rows, paths)), labels)
+    return join_results(chain.from_iterable(read_rows(Path(path)) for path in paths), labels)
 
 
 def _read_labels(path: Path) -> list[PersonLabel]:
@@ -719,7 +801,7 @@ def _read_labels(path: Path) -> list[PersonLabel]:
     return labels
 
 
-def _readable_runs(paths: Sequence[Path]) -> Iterator[RecordedRun]:
+def _readable_runs(paths: Sequence[str | Path]) -> Iterator[RecordedRun]:
     """Yield the recorded runs of *paths*; print on stderr what cannot be read."""
     from blamespan.analysis.showing.legible import printable
     from blamespan.analysis.sources import runs_in

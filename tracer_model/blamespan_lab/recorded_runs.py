@@ -28,23 +28,23 @@ def read_runs(importer: str, path: Path) -> Iterator[RecordedRun]:
     Raises:
         ConfigError: if the file is missing or none of it can be read.
     """
+    if not path.is_file():
+        raise ConfigError(f"expected {importer} runs in a file at {str(path)!r}, got nothing there. Check --data.")
     yield from _readable(path, f"{importer} runs", lambda: load_importer(importer).read(path))
 
 
-def read_recorded(path: Path) -> Iterator[RecordedRun]:
-    """Yield the runs of *path*, in whatever format it is; say on the log which cannot be read.
+def read_recorded(source: str | Path) -> Iterator[RecordedRun]:
+    """Yield the runs of a file in whatever format, or of a stored run's name; say on the log which cannot be read.
 
     Raises:
-        ConfigError: if the file is missing, of no known format, or none of it can be read.
+        ConfigError: if there is no such file or stored run, it is of no known format, or none of it can be read.
     """
-    yield from _readable(path, "recorded runs", lambda: runs_in([path]))
+    yield from _readable(source, "recorded runs", lambda: runs_in([source]))
 
 
 def _readable(
-    path: Path, what: str, read: Callable[[], Iterator[RecordedRun | UnreadableInput]]
+    path: str | Path, what: str, read: Callable[[], Iterator[RecordedRun | UnreadableInput]]
 ) -> Iterator[RecordedRun]:
-    if not path.is_file():
-        raise ConfigError(f"expected {what} in a file at {str(path)!r}, got nothing there. Check --data.")
     n_runs = 0
     last: UnreadableInput | None = None
     for run in read():

@@ -18,7 +18,7 @@ __all__ = ["contracts"]
 
 
 @click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("traces", nargs=-1)
 @click.option(
     "--contracts",
     "files",
@@ -28,21 +28,24 @@ __all__ = ["contracts"]
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
 @click.option("--all", "every", is_flag=True, help="Print what is kept or left open, too.")
-def contracts(paths: tuple[Path, ...], files: tuple[Path, ...], wants_json: bool, every: bool) -> None:
-    """Print which contracts each recorded run in PATHS breaks, at which step, and quote it.
+def contracts(traces: tuple[str, ...], files: tuple[Path, ...], wants_json: bool, every: bool) -> None:
+    """Print which contracts each recorded run in TRACES breaks, at which step, and quote it.
 
-    Without PATHS: list the contracts in use. The exit code is 1 if a file could not be read.
+    TRACES are as for `blamespan analyze`: files, folders, or runs in this machine's store. Without any: list the
+    contracts in use. The exit code is 1 if a file could not be read.
 
     Example:  blamespan contracts traces.jsonl --contracts ours.toml
+
+    Example:  blamespan contracts last
     """
     from blamespan_tracer.checks.in_use import checks_in_use
 
     in_use = checks_in_use(files or None)
-    if not paths:
+    if not traces:
         _print_list(in_use, wants_json=wants_json)
         return
     n_unreadable = 0
-    for run, results in _apply_to_runs(paths, in_use):
+    for run, results in _apply_to_runs(traces, in_use):
         if results is None:
             n_unreadable += 1
             click.echo(f"blamespan: {_printable(str(run))}", err=True)
@@ -55,14 +58,14 @@ def contracts(paths: tuple[Path, ...], files: tuple[Path, ...], wants_json: bool
 
 
 def _apply_to_runs(
-    paths: tuple[Path, ...], in_use: tuple[Check, ...]
+    traces: tuple[str, ...], in_use: tuple[Check, ...]
 ) -> Iterator[tuple[Any, list[CheckResult] | None]]:
     """Yield each run with the results of the checks, or, with None, the error in its place."""
     from blamespan.analysis.sources import runs_in
     from blamespan.errors import UnreadableInput
     from blamespan_tracer.checks.check import apply_checks
 
-    for run in runs_in(paths):
+    for run in runs_in(traces):
         yield run, None if isinstance(run, UnreadableInput) else apply_checks(in_use, run.trace)
 
 

@@ -6,6 +6,7 @@ Where the claims of its answer come from; which known failures it shows, where t
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from blamespan import conventions as words
 from blamespan.annotate import cut
-from blamespan.pipeline import RunNotes
+from blamespan.pipeline import RunNotes, ask_part
 from blamespan.spans import Attributes
 from blamespan.trace import AttributeValue, MessageActionTrace
 from blamespan_tracer.ledger.ledger import read_ledger
@@ -22,6 +23,8 @@ from blamespan_tracer.schemata.file import schemata_in_use
 from blamespan_tracer.schemata.matching import SchemaMatch, match_schemata
 
 __all__ = ["note_run"]
+
+_log = logging.getLogger("blamespan")
 
 _VARIABLE: Final = "BLAMESPAN_CLAIMS"
 _MAX_VALUE_BYTES: Final = 160
@@ -34,8 +37,13 @@ def note_run(trace: MessageActionTrace) -> RunNotes:
     if not (wants_claims or schemata) or not is_quickly_read(trace):
         return RunNotes()
     ledger = read_ledger(trace)
-    claims = _note_claims(trace, trace_answer(trace, ledger)) if wants_claims else RunNotes()
-    known = _note_schemata(match_schemata(trace, schemata, ledger=ledger))
+    claims = known = RunNotes()
+    if wants_claims:
+        failure = f"where the claims of trace {trace.trace_id} come from is not noted"
+        claims = ask_part(lambda: _note_claims(trace, trace_answer(trace, ledger)), _log, failure) or claims
+    if schemata:
+        failure = f"known failures are not noted on trace {trace.trace_id}"
+        known = ask_part(lambda: _note_schemata(match_schemata(trace, schemata, ledger=ledger)), _log, failure) or known
     steps = {index: {**claims.steps.get(index, {}), **known.steps.get(index, {})}
              for index in claims.steps.keys() | known.steps.keys()}  # fmt: skip
     return RunNotes({**claims.run, **known.run}, steps)

@@ -182,7 +182,7 @@ class _Page:
 
     def _goes_on_in(self, trace_id: str) -> list[str]:
         """List the stored traces with a run that goes on from one of this trace, the first to start first."""
-        named = self._store.search(RunQuery(text=trace_id, limit=_MOST_PARTS))
+        named = self._store.search(RunQuery(text=trace_id, limit=_MOST_PARTS, is_run=False))
         views = [trace_view(self._store.spans_of(other.trace_id)) for other in named if other.trace_id != trace_id]
         return [view.trace_id for view in reversed(views) if trace_id in view.earlier]
 
@@ -241,13 +241,13 @@ class _FormRequest:
 
 
 def _in_jaeger(ui: str, view: TraceView) -> str:
-    """Make the URL of a trace in Jaeger's UI, with the decisive spans as what it looks for, and so marks.
+    """Make the URL of a trace in Jaeger's UI, with the decisive span as what it looks for, and so marks.
 
-    It takes words, and finds spans by their id or any text in their tags, but for keys with a minus before them.
-    Source: Jaeger UI's `filter-spans.tsx`.
+    It finds spans by their id and by any text in their name or in the key, the value or `key=value` of a tag. The id of
+    a span stands in tags of others, too. Source: Jaeger UI's `filter-spans.ts`.
     """
-    spans = [run.decisive.step.span_id for run in view.runs if run.decisive is not None]
-    sought = f"?uiFind={quote(' '.join([*spans, f'-{words.BLAME_SPAN_ID}']))}" if spans else ""
+    has_decisive = any(run.decisive is not None for run in view.runs)
+    sought = f"?uiFind={quote(f'{words.BLAME_DECISIVE}=true')}" if has_decisive else ""
     return f"{ui}/trace/{view.trace_id}{sought}"
 
 

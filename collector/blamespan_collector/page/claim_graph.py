@@ -39,6 +39,7 @@ class ClaimNode:
         about: What it is, in words.
         kind: As of the mention.
         is_answer: Whether the answer states it.
+        is_doubted: Whether it stands in a suspected step, or a source contradicts it.
         x: Left edge.
         y: Upper edge.
         width: In pixels.
@@ -50,6 +51,7 @@ class ClaimNode:
     about: str
     kind: str
     is_answer: bool
+    is_doubted: bool
     x: int
     y: int
     width: int
@@ -63,11 +65,13 @@ class ClaimArrow:
     Attributes:
         path: Its path data.
         is_unsupported: Whether what it carries begins with an agent that has no source.
+        is_doubted: Whether it leads to a value of a suspected step, or one that a source contradicts, or on from one.
         is_cut: Whether mentions in between are left out.
     """
 
     path: str
     is_unsupported: bool
+    is_doubted: bool
     is_cut: bool
 
 
@@ -118,6 +122,7 @@ def draw_claims(answer: ShownAnswer) -> ClaimGraph:
     links = list(dict.fromkeys(link for claim in answer.claims for link in _list_links(claim)))
     mentions = list(dict.fromkeys(mention for claim in answer.claims for mention in _list_mentions(claim)))
     unsupported = _spread({mention for mention in mentions if mention.kind == "unsupported"}, links)
+    doubted = _spread({mention for mention in mentions if mention.is_doubted}, links)
     columns = sorted({_order(mention) for mention in mentions})
     cells = _fill_cells(mentions, links, unsupported)
     lanes = _place_lanes(cells)
@@ -131,13 +136,14 @@ def draw_claims(answer: ShownAnswer) -> ClaimGraph:
                 _describe(group),
                 group[0].kind,
                 group[0].step == answer.step and group[0].kind not in ("tool", "input"),
+                group[0].is_doubted,
                 lefts[column],
                 lanes[name].y + _LANE_PADDING + number * (_NODE_HEIGHT + _NODE_GAP),
                 widths[column],
             )
             nodes.update(dict.fromkeys(group, node))
     arrows = dict.fromkeys(
-        ClaimArrow(_draw_path(nodes[source], nodes[target]), source in unsupported, is_cut)
+        ClaimArrow(_draw_path(nodes[source], nodes[target]), source in unsupported, target in doubted, is_cut)
         for source, target, is_cut in links
     )
     last = max(lanes.values(), key=lambda lane: lane.y, default=None)
@@ -164,7 +170,7 @@ def _fill_cells(mentions: Sequence[ShownMention], links: Sequence[_Link], unsupp
     for place, stack in stacks.items():
         groups: dict[object, list[ShownMention]] = {}
         for mention in stack:
-            way = (mention.kind, mention in unsupported, frozenset(ways[mention]))
+            way = (mention.kind, mention.is_doubted, mention in unsupported, frozenset(ways[mention]))
             groups.setdefault(way if len(stack) > _MOST_STACKED else mention, []).append(mention)
         cells[place] = list(groups.values())
     return cells

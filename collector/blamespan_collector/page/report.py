@@ -12,6 +12,7 @@ import click
 from markupsafe import Markup
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.known_failures import known_failures_of
@@ -53,26 +54,29 @@ class _Reported:
     epilog="""\b
 Example:
   blamespan report traces.jsonl --out report.html
+  blamespan report last --out report.html
 """
 )
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("traces", nargs=-1)
 @click.option("--out", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The HTML file to write.")
 @click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
 @click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
 @click.option(
     "--most", type=click.IntRange(min=1), default=_DEFAULT_RUNS, show_default=True, metavar="RUNS", help="Runs shown."
 )
-def report(paths: tuple[Path, ...], out: Path, format_name: str | None, tracer_name: str, most: int) -> None:
-    """Write the recorded runs in PATHS, with who is to blame, as one HTML file that needs nothing else.
+def report(traces: tuple[str, ...], out: Path, format_name: str | None, tracer_name: str, most: int) -> None:
+    """Write the recorded runs in TRACES, with who is to blame, as one HTML file that needs nothing else.
 
-    A folder is walked. What cannot be read is named on stderr, the others are still reported, and the
-    exit code is 1 at the end.
+    TRACES are as for `blamespan analyze`: files, folders, runs in this machine's store, or nothing for all of these.
+    What cannot be read is named on stderr, the others are still reported, and the exit code is 1 at the end.
     """
-    runs, refused = _read(paths, format_name)
+    runs, refused = _read(traces, format_name)
     if not runs:
-        raise UnreadableInput(f"{', '.join(map(str, paths))}: expected recorded runs, got none. Check the path")
+        named = ", ".join(traces) or "the store"
+        raise UnreadableInput(f"{named}: expected recorded runs, got none. Check the path, or record a run")
     shown = _make_reports(runs[:most], tracer_name)
-    title = paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
+    names = [Path(trace).name for trace in traces] or ["stored runs"]
+    title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     text = render("report.html", runs=shown, title=title, left_out=len(runs) - len(shown), policy=asset_policy())
     try:
         out.write_text(text, encoding="utf-8", errors="replace")
@@ -84,11 +88,11 @@ def report(paths: tuple[Path, ...], out: Path, format_name: str | None, tracer_n
         sys.exit(1)
 
 
-def _read(paths: tuple[Path, ...], format_name: str | None) -> tuple[list[RecordedRun], int]:
+def _read(traces: tuple[str, ...], format_name: str | None) -> tuple[list[RecordedRun], int]:
     """Read every run; what cannot be read is told and counted."""
     runs: list[RecordedRun] = []
     refused = 0
-    for item in runs_in(paths, format_name=format_name):
+    for item in runs_in(traces, format_name=format_name):
         if isinstance(item, UnreadableInput):
             refused += 1
             notice(item)
@@ -98,10 +102,11 @@ def _read(paths: tuple[Path, ...], format_name: str | None) -> tuple[list[Record
 
 
 def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
-    verdicts = load_tracer(tracer_name).attribute([run.trace for run in runs])
+    verdicts = [result.verdict for result in attribute_recorded(runs, load_tracer(tracer_name))]
     reports: list[_Reported] = []
     for number, run, verdict in zip(itertools.count(1), runs, verdicts, strict=False):
-        rules, answer = rules_of(run.trace, may_take_long=True), answer_of(run.trace, may_take_long=True)
+        rules = rules_of(run.trace, may_take_long=True)
+        answer = answer_of(run.trace, verdict, rules, may_take_long=True)
         known = known_failures_of(run.trace)
         view = view_of(run.trace, verdict, rules, answer, known, prefix=f"run-{number}-")
         spans = [span for part in split_runs(emit(run.trace)) for span in annotate(part, verdict)]

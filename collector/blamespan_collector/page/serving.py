@@ -12,12 +12,14 @@ from pathlib import Path
 import click
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
+from blamespan.analysis.sources import store_in
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan_collector.local_runs import embedded_store, local_stores
 from blamespan_collector.page.application import page_application
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore, RunWriter
+from blamespan_collector.stored_trace import find_stored
 
 __all__ = ["open_page", "serve_in_background"]
 
@@ -33,6 +35,7 @@ addresses: list[str] = []
     epilog="""\b
 Examples:
   blamespan open
+  blamespan open last
   blamespan open 4bf92f3577b34da6
 """,
 )
@@ -45,10 +48,13 @@ def open_page(trace: str, store: Path | None, port: int, no_browser: bool) -> No
     """Show the runs that are kept on this machine in a browser, until Ctrl-C.
 
     They are those of programs with instrument(embedded=True), or else of blamespan collect, which shows its own at
-    http://127.0.0.1:4320 while it is up. TRACE is a trace id, or the first digits of one.
+    http://127.0.0.1:4320 while it is up. TRACE is a run's id or the first digits, the beginning of its task, or `last`;
+    or a store.
     """
-    path = store or _first_store()
-    run = f"/run/{_trace_id(path, trace)}" if trace else ""
+    if trace and (named := store_in(Path(trace))) is not None:
+        store, trace = named, ""
+    path, trace_id = find_stored(trace, store) if trace else (store or _first_store(), "")
+    path, run = RunStore(path).path, f"/run/{trace_id}" if trace_id else ""
     server = HttpServer(page_application(RunStore(path), ListenAddress(_HOST, port)), ListenAddress(_HOST, port),
                         flag="--port", what="the page")  # fmt: skip
     address = f"http://{server.address}{run}"
@@ -113,9 +119,3 @@ def _first_store() -> Path:
             "or name a store with --store FILE"
         )
     return stores[0]
-
-
-def _trace_id(path: Path, digits: str) -> str:
-    from blamespan_collector.stored_trace import known_id
-
-    return known_id([RunStore(path)], digits)[1]

@@ -29,6 +29,7 @@ class LaterVerdict:
 
     Attributes:
         revision: Which one it is.
+        verdict: What it comes to in a word.
         agent: Who is to blame by it, or empty.
         step: Index of the decisive step.
         mode: What for, in words.
@@ -37,6 +38,7 @@ class LaterVerdict:
     """
 
     revision: int
+    verdict: str
     agent: str
     step: int | None
     mode: str
@@ -111,11 +113,12 @@ def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
 
 def _view(run: Run, index: int, checks_all: bool) -> RunView:
     trace = rebuild_run(run)
+    verdict, rules = verdict_of(run, trace), rules_of(trace, may_take_long=checks_all)
     return view_of(
         trace,
-        verdict_of(run, trace),
-        rules_of(trace, may_take_long=checks_all),
-        answer_of(trace, may_take_long=checks_all),
+        verdict,
+        rules,
+        answer_of(trace, verdict, rules, may_take_long=checks_all),
         _read_known(run, trace),
         prefix=f"run-{index + 1}-" if index else "",
     )
@@ -141,6 +144,7 @@ def _read_known(run: Run, trace: MessageActionTrace) -> list[KnownFailure]:
 def _later(span: Span) -> LaterVerdict:
     return LaterVerdict(
         revision=span.integer(words.REVISION) or 0,
+        verdict=clean(span.text(words.VERDICT) or ""),
         agent=clean(span.text(words.BLAME_AGENT) or ""),
         step=span.integer(words.BLAME_STEP),
         mode=clean(span.text(words.ERROR_NAME) or ""),

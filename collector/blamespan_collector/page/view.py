@@ -11,7 +11,12 @@ from blamespan.analysis.showing.claims import ShownAnswer
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.analysis.showing.verdicts import contradicted_of, has_suspects, verification_text, without_idle_suspects
+from blamespan.analysis.showing.verdicts import (
+    contradicted_of,
+    order_text,
+    verification_text,
+    without_idle_suspects,
+)
 from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution, ModeBlame
 from blamespan.guarding.recorded import GuardMark, read_guard_mark
@@ -119,6 +124,7 @@ class RunView:
         steps: In order.
         decisive: The step that decided the failure.
         suspects: The next ones to look at.
+        order: Why the decisive step is listed above one with a larger share; empty where there is none.
         possible: Who would be to blame if a run without a sign of failure had failed, most blamed first.
         step_set: The fewest steps that hold most of the blame.
         held: How much these hold, 0..1.
@@ -138,6 +144,7 @@ class RunView:
     steps: tuple[StepView, ...]
     decisive: StepView | None
     suspects: tuple[StepView, ...]
+    order: str
     possible: tuple[StepView, ...]
     step_set: tuple[StepView, ...]
     held: float
@@ -190,12 +197,13 @@ def view_of(
     for rule in rules or ():
         by_step[rule.step].append(rule)
     possible: tuple[StepView, ...] = ()
-    if verdict is not None and not has_suspects(verdict, trace.outcome):
-        blamed = [step for step in _steps(trace, verdict, by_step, prefix) if step.score > 0]
-        possible = tuple(sorted(blamed, key=lambda step: (-step.score, step.step.index))[:_NEXT_SUSPECTS])
-        verdict = without_idle_suspects(verdict, trace.outcome)
+    ranked = [] if verdict is None else verdict.ranked_steps()[: 1 + _NEXT_SUSPECTS]
+    order = "" if verdict is None else order_text(verdict)
+    if verdict is not None and not verdict.names_suspects:
+        blamed = _steps(trace, verdict, by_step, prefix)
+        possible = tuple([blamed[step.index] for step in ranked[:_NEXT_SUSPECTS]])
+        verdict, ranked = without_idle_suspects(verdict), []
     steps = _steps(trace, verdict, by_step, prefix)
-    ranked = sorted((step for step in steps if step.score > 0), key=lambda step: (-step.score, step.step.index))
     return RunView(
         trace=trace,
         verdict=verdict,
@@ -204,7 +212,8 @@ def view_of(
         agents=_agents(trace, verdict),
         steps=steps,
         decisive=next((step for step in steps if step.is_decisive), None),
-        suspects=tuple([step for step in ranked if not step.is_decisive][:_NEXT_SUSPECTS]),
+        suspects=tuple([steps[step.index] for step in ranked if not steps[step.index].is_decisive]),
+        order=order,
         possible=possible,
         step_set=tuple(step for step in steps if step.is_in_set),
         held=sum(step.score for step in steps if step.is_in_set),

@@ -20,7 +20,7 @@ __all__ = ["MARKS", "resource_without_verdicts", "scope_without_verdicts", "span
 
 MARKS = re.compile(
     rb"blamespan\.(?:run\.complete|blame\.|claim\.|contradiction\.|error\.|failure\.|schema\.|tracer\.|evidence|revision|"
-    rb"abstained|partial)"
+    rb"abstained|partial|verdict|verif)"
 )
 """Occurs in the bytes of whatever has a word of a verdict, or says that its run ended: one look for both, as looking
 through the attributes of every span would double the time of reading."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from blamespan.attribution import VerdictWord, verdict_word
 from blamespan.spans import Span
 from blamespan.trace import Outcome
 
@@ -62,7 +63,7 @@ class RunSummary:
         steps: How many steps the spans of a run stand for.
         spans: How many there are.
         errors: How many have status ERROR.
-        is_run: Whether agents took part.
+        is_run: Whether agents took part, and it is no part that paused and was judged with the one that went on.
         has_root: Whether the span that all others lie below came.
         is_partial: Whether the run had not ended when it was judged.
         failure_score: 0..1; None without a verdict.
@@ -103,6 +104,13 @@ class RunSummary:
     revision: int = 0
     words: str = ""
     place: str = ""
+
+    @property
+    def verdict(self) -> VerdictWord | None:
+        """What the verdict comes to in a word; None where there is none, not even an abstention."""
+        if self.failure_score is None and not self.abstained:
+            return None
+        return verdict_word(self.outcome, self.failure_score or 0.0, self.abstained or None)
 
     @property
     def duration_ns(self) -> int:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
+from blamespan.analysis.sources import store_in
 from blamespan.spans import Span
 from blamespan.trace import Outcome
 from blamespan_collector.store.reading import read_what_can_be
@@ -29,11 +30,11 @@ class RunStore:
     where it is of another version or damaged.
 
     Args:
-        path: The store's file; need not be there yet.
+        path: The store's file, or the folder it lies in; need not be there yet.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = (store_in(path) or path) if path.is_dir() else path
 
     def search(self, query: RunQuery | None = None) -> list[RunSummary]:
         """List the traces that *query* wants, the last to start first.

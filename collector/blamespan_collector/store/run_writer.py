@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import sqlite3
 import time
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from blamespan.annotate import cut
+from blamespan import conventions as words
+from blamespan.annotate import cut, is_verdict
 from blamespan.spans import Span
 from blamespan.sqlite_files import is_full, transaction
 from blamespan_collector.store.reading import read_what_can_be
@@ -37,6 +39,9 @@ _LOOK_EVERY_S = 1.0
 _MOST_OPERATIONS = 1_000
 """Span names kept of one service: some programs put ids into them."""
 _MAX_NAME_BYTES = 500
+_TRACE_ID = re.compile("[0-9a-f]{32}")
+_VERDICT = ("failure_score", "blamed_agent", "mode", "mode_name", "mode_score", "tracer")
+"""Columns of a verdict; in which step of a part it is, says nothing of the run as a whole."""
 _INSERT = (
     f"INSERT INTO traces ({', '.join(COLUMNS)}, stored_ns) VALUES ({', '.join('?' * len(COLUMNS))}, ?) "  # noqa: S608
     "ON CONFLICT (trace_id) DO UPDATE SET "
@@ -183,6 +188,14 @@ class RunWriter:
             "INSERT INTO parts (trace, digest, spans, payload) VALUES (?, ?, ?, ?)",
             (row, digest, len(spans), zlib.compress(payload, _FAST)),
         )
+        before = [(part, row) for part in _parts_before(spans)]
+        self._database.executemany("UPDATE traces SET is_run = 0 WHERE trace_id = ? AND row <> ?", before)
+        if summary.steps and not summary.is_run and summary.blamed_agent:  # it is to blame in the run that went on
+            self._database.execute(
+                f"UPDATE traces SET {', '.join(f'{name} = ?' for name in _VERDICT)}, abstained = '' "  # noqa: S608
+                "WHERE is_run AND failure_score IS NULL AND instr(words, ?)",
+                (*(getattr(summary, name) for name in _VERDICT), summary.trace_id),
+            )
         self._note_services(row, spans)
 
     def _note_services(self, row: int, spans: Sequence[Span]) -> None:
@@ -208,6 +221,13 @@ class RunWriter:
             for name in ("page_count", "freelist_count", "page_size")
         )
         return int((pages - free) * size)
+
+
+def _parts_before(spans: Sequence[Span]) -> list[bytes]:
+    """List the traces of the parts that a run was judged with: they are one run, and it is listed once."""
+    named = [span.attributes.get(words.RUN_JUDGED_AFTER) for span in spans if not is_verdict(span)]
+    ids = [str(trace_id) for value in named if isinstance(value, tuple) for trace_id in value]
+    return [bytes.fromhex(trace_id) for trace_id in ids if _TRACE_ID.fullmatch(trace_id)]
 
 
 def _by_trace(payload: bytes) -> list[tuple[list[RawSpan], list[Span]]]:

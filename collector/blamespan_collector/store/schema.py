@@ -13,6 +13,7 @@ from typing import Literal
 
 from blamespan import sqlite_files
 from blamespan.errors import BlamespanError
+from blamespan.sqlite_files import STORE_MARK
 
 __all__ = [
     "VERSION",
@@ -26,7 +27,6 @@ __all__ = [
     "open_to_write",
 ]
 
-_APPLICATION_ID = 0x62_6C_73_72
 _PRAGMAS = (
     "page_size = 8192",
     "auto_vacuum = INCREMENTAL",
@@ -123,7 +123,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         StoreMismatch: if it is of another version, damaged, or something else.
         StoreUnavailable: if it is not there, or cannot be opened now.
     """
-    if not path.exists():
+    if not path.is_file():
         raise StoreUnavailable(
             f"expected a store of runs at {str(path)!r}, got nothing there. Start blamespan collect --store {path}"
         )
@@ -146,7 +146,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def is_ours(path: Path) -> bool:
     """Check whether a file that SQLite cannot read bears the store's mark, rather than being somebody else's."""
-    return sqlite_files.bears_mark(path, _APPLICATION_ID)
+    return sqlite_files.bears_mark(path, STORE_MARK)
 
 
 def is_damaged(path: Path) -> bool:
@@ -178,13 +178,13 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         for migration in _MIGRATIONS[_version(connection, path) :]:
             for statement in migration.split(";"):
                 connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA application_id = {STORE_MARK}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     mark = sqlite_files.read_mark(connection)
-    if mark.application != _APPLICATION_ID and not mark.is_empty:
+    if mark.application != STORE_MARK and not mark.is_empty:
         raise StoreMismatch(
             f"expected a store of runs, got {str(path)!r}, which is something else. Give another file with --store FILE"
         )

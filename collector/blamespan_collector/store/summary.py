@@ -67,7 +67,7 @@ def merged(before: RunSummary, more: RunSummary) -> RunSummary:
         steps=before.steps + more.steps,
         spans=before.spans + more.spans,
         errors=before.errors + more.errors,
-        is_run=before.is_run or more.is_run,
+        is_run=before.is_run or (more.is_run and not before.steps),  # the part of another run stays one
         has_root=before.has_root or more.has_root,
         is_partial=judged.is_partial,
         failure_score=judged.failure_score,

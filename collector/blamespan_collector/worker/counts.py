@@ -8,13 +8,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
-from blamespan.attribution import Attribution
+from blamespan.attribution import FAILURE_WORDS, Attribution, verdict_word
 from blamespan.conventions import GUARD_ACTION, GUARD_EVENT, GUARD_KIND
 from blamespan.guarding.decisions import ACTIONS, RULE_KINDS
 from blamespan.pipeline import AttributedRun
 from blamespan.spans import Span
+from blamespan.trace import Outcome
 
 __all__ = ["Histogram", "WorkerCounts"]
 
@@ -28,7 +29,7 @@ _MOST_AGENTS = 100
 """Agents told apart, and pairs of agent and mode twice as many; the others are `other`, each with its mode:
 names in traces must not fill a metrics store."""
 _MOST_MODES = 50
-_MOST_RUN_LABELS = 90
+_MOST_RUN_LABELS = 50
 """Ten tracers by outcome and verdict; others, as where an installed one names itself anew each time, are `other`."""
 _FROM_THE_START = (
     "entries_damaged",
@@ -82,7 +83,7 @@ class WorkerCounts:
         counts: By name.
         blame: How often which agent was blamed for which mode.
         guard: How often guards decided what, by action and kind of rule, in runs that got their first verdict.
-        runs: How many runs got their first verdict, by what somebody knew of them, by verdict and by tracer.
+        runs: How many runs got their first verdict, by what somebody knew of them, by the verdict's word and by tracer.
     """
 
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_FROM_THE_START, 0)))
@@ -105,11 +106,11 @@ class WorkerCounts:
 
     def expect(self, tracer: str) -> None:
         """Report runs judged by this tracer before there is any."""
-        for outcome in ("succeeded", "failed", "unknown"):
+        for outcome in get_args(Outcome):
             self._scores.setdefault(outcome, Histogram(_UPPER_SCORE))
             self._unaided.setdefault(outcome, Histogram(_UPPER_SCORE))
-            for verdict in ("failed", "succeeded", "abstained"):
-                self.runs[outcome, verdict, tracer] += 0
+            for score, reason in ((0.0, None), (1.0, None), (0.0, "no verdict")):
+                self.runs[outcome, verdict_word(outcome, score, reason), tracer] += 0
 
     def verdicts(self, runs: Sequence[AttributedRun], *, is_first: bool = True) -> None:
         """Count what the runs' verdicts say; of one that replaces another, only that it came."""
@@ -125,16 +126,14 @@ class WorkerCounts:
 
     def _count(self, verdict: Attribution, outcome: str) -> None:
         """Count whom a verdict blames, for what, and how surely."""
-        is_failed = verdict.calls_failed and bool(verdict.agents)
-        verdict_label = "abstained" if verdict.abstained is not None else "failed" if is_failed else "succeeded"
-        key = (outcome, verdict_label, verdict.tracer.name[:100])
+        key = (outcome, verdict.word, verdict.tracer.name[:100])
         self.runs[key if key in self.runs or len(self.runs) < _MOST_RUN_LABELS else (*key[:2], "other")] += 1
         if verdict.abstained is not None:
             return
         self._scores.setdefault(outcome, Histogram(_UPPER_SCORE)).add(verdict.failure_score)
         if verdict.unaided_score is not None:
             self._unaided.setdefault(outcome, Histogram(_UPPER_SCORE)).add(verdict.unaided_score)
-        if is_failed:
+        if verdict.word in FAILURE_WORDS and verdict.agents:
             self._share.add(verdict.agents[0].score)
             self.blame[self._pair(verdict)] += 1
 

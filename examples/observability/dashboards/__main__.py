@@ -1,6 +1,6 @@
 """Makes the example's two Grafana dashboards with Grafana's own typed library.
 
-    pip install grafana-foundation-sdk
+    pip install grafana-foundation-sdk==0.0.21          # for Grafana 13
     python examples/observability/dashboards            # writes grafana/dashboards/*.json
     python examples/observability/dashboards FOLDER     # writes them elsewhere
 

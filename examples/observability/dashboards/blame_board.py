@@ -32,12 +32,12 @@ from panels import (
 from blamespan import taxonomy
 
 RUNS, BLAME = "blamespan_runs_total", "blamespan_blame_total"
-FOUND_FAILED, ABSTAINED = 'verdict="failed"', 'verdict="abstained"'
+FOUND_FAILED, ABSTAINED = 'verdict=~".*failed"', 'verdict="abstained"'
 KNOWN = 'outcome!="unknown"'
 SUCCEEDED, HAD_FAILED = 'outcome="succeeded"', 'outcome="failed"'
 UNAIDED = "blamespan_failure_unaided_score"
 """A tracer that is told that a run failed finds it failed: only what it says without that can be right or wrong."""
-COLORS = {"failed": "red", "succeeded": "green", "abstained": "purple"}
+COLORS = {"failed": "red", "looks failed": "orange", "no sign of failure": "green", "abstained": "purple"}
 
 
 def blame_dashboard() -> models.Dashboard:
@@ -71,13 +71,13 @@ def _at_a_glance() -> list[AnyPanel]:
     shares = [
         (
             "Found failed",
-            "Which share of all runs failed by an agent's fault, by their verdict?",
+            "Which share of all runs failed, or look failed by their verdict?",
             "no run",
             share(rose(RUNS, FOUND_FAILED), rose(RUNS)),
         ),
         (
             "Abstained",
-            "On which share of all runs does the tracer give no verdict, saying why?",
+            "Of which share of all runs does nobody know how they ended, the tracer included?",
             "no run",
             share(rose(RUNS, ABSTAINED), rose(RUNS)),
         ),
@@ -185,7 +185,7 @@ def _latest() -> table.Panel:
 def _scores() -> heatmap.Panel:
     asked = over_time(f"sum by (le) (increase({counter('blamespan_failure_score_bucket')}[$__interval]))", "{{le}}")
     panel = shown(
-        heatmap.Panel().interval("1m").show_tooltip(),
+        heatmap.Panel().interval("1m").tooltip(heatmap.HeatmapTooltip().mode(kinds.TooltipDisplayMode.SINGLE)),
         "Failure scores",
         "How surely do runs fail? Many scores around 0.5 say that the tracer does not know these runs.",
         asked.format(PromQueryFormat.HEATMAP),
@@ -239,11 +239,11 @@ def _false_alarms() -> list[AnyPanel]:
         ),
         shown(
             bars(),
-            "Runs by known end and verdict",
+            "Runs by known end",
             "How many runs stand behind these shares?",
             over_time(
-                f"sum by (outcome, verdict) (increase({counter(RUNS, KNOWN)}[$__interval]))",
-                "{{outcome}}, found {{verdict}}",
+                f"sum by (outcome) (increase({counter(RUNS, KNOWN)}[$__interval]))",
+                "{{outcome}}",
             ),
             width=12,
         ),

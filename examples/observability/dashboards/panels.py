@@ -30,10 +30,10 @@ WHERE = 'instance=~"$instance"'
 """Which collectors count."""
 
 DECISIVE = "{ span.blamespan.blame.decisive = true }"
-FAILED = "span.blamespan.failure.score > 0.5"
-"""On a run's span, as are the agent and the mode: a run that nobody is blamed for has its likeliest step, too."""
+FAILED = 'span.blamespan.verdict =~ ".*failed"'
+"""On a run's span, as are the agent and the mode."""
 
-Query: TypeAlias = prometheus.Dataquery | tempo.TempoQuery
+Query: TypeAlias = prometheus.Dataquery | tempo.Dataquery
 AnyPanel: TypeAlias = Builder[models.Panel]
 Panel = TypeVar("Panel", timeseries.Panel, stat.Panel, bargauge.Panel, table.Panel, heatmap.Panel)
 
@@ -133,9 +133,9 @@ def rows(expression: str) -> prometheus.Dataquery:
     return at_once(expression).format(prometheus_models.PromQueryFormat.TABLE)
 
 
-def traces(query: str, most: int) -> tempo.TempoQuery:
+def traces(query: str, most: int) -> tempo.Dataquery:
     """Ask Tempo for spans."""
-    return tempo.TempoQuery().query_type("traceql").query(query).limit(most).ref_id("A").datasource(TEMPO)
+    return tempo.Dataquery().query_type("traceql").query(query).limit(most).ref_id("A").datasource(TEMPO)
 
 
 def _asked(expression: str, legend: str) -> prometheus.Dataquery:
@@ -145,7 +145,7 @@ def _asked(expression: str, legend: str) -> prometheus.Dataquery:
 def shown(panel: Panel, title: str, question: str, *asked: Query, width: int, height: int = 8) -> Panel:
     """Give a panel its title, the question that it answers, its queries (A, B, ...) and its size."""
     panel.title(title).description(question).span(width).height(height)
-    panel.datasource(TEMPO if isinstance(asked[0], tempo.TempoQuery) else PROMETHEUS)
+    panel.datasource(TEMPO if isinstance(asked[0], tempo.Dataquery) else PROMETHEUS)
     for letter, query in zip("ABCDEFGH", asked, strict=False):
         panel.with_target(query.ref_id(letter))
     return panel

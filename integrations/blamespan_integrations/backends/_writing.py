@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import islice
 
@@ -26,6 +27,7 @@ class BatchWriter:
         close: Closes what *send* needs.
         on_failure: Told of each run whose verdict was not taken.
         note: What whoever wrote verdicts there should know, or empty.
+        why_skipped: Returns why a result is not written, or an empty text for one that is.
     """
 
     def __init__(
@@ -34,17 +36,27 @@ class BatchWriter:
         close: Callable[[], None],
         on_failure: Callable[[NotWritten], None],
         note: str = "",
+        why_skipped: Callable[[Result], str] = lambda result: "",
     ) -> None:
-        self.note = note
+        self._note = note
         self.written = 0
         self.failed = 0
         self._send = send
         self._close = close
         self._on_failure = on_failure
+        self._why_skipped = why_skipped
+        self._skipped: Counter[str] = Counter()
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever wrote verdicts should know: what was not to be written, and of the back end."""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(self._skipped.items()))
+        skipped = [f"verdicts not written back: {reasons}"] if reasons else []
+        return skipped + [self._note] * bool(self._note and self.written)
 
     def write(self, results: Iterable[Result]) -> None:
         """Write the verdicts on runs; one that is refused does not keep the others back."""
-        source = iter(results)
+        source = filter(self._is_wanted, results)
         while batch := list(islice(source, _AT_ONCE)):
             try:
                 self._send(batch)
@@ -58,6 +70,11 @@ class BatchWriter:
     def close(self) -> None:
         """Let go of connections; nothing is left to write."""
         self._close()
+
+    def _is_wanted(self, result: Result) -> bool:
+        reason = self._why_skipped(result)
+        self._skipped.update([reason] if reason else [])
+        return not reason
 
     def _write_each(self, batch: list[Result]) -> None:
         for result in batch:

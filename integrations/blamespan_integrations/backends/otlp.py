@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from blamespan import conventions as words
 from blamespan.annotate import verdict_span
-from blamespan.attribution import Attribution
+from blamespan.attribution import NO_SIGN, Attribution
 from blamespan.errors import ConfigError, NotWritten
 from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.recorded import RecordedRun
@@ -33,8 +33,9 @@ __all__ = ["OtlpBackend", "span_of_verdict"]
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 _PATH = "/v1/traces"
 _NOTE = (
-    "the verdicts went out as spans: a back end that stores a span again when it comes again, as VictoriaTraces does, "
-    "shows them twice if they are written twice"
+    "the verdicts went out as spans: a back end that stores a span again when it comes again, as Tempo 3 and "
+    "VictoriaTraces do, shows a verdict as often as it is written. To write to it again, read the runs from it with "
+    "--from: a verdict that a run was read with is not written again"
 )
 
 
@@ -56,7 +57,15 @@ class OtlpBackend:
         variable = next((name for name in _HEADERS if os.environ.get(name)), _HEADERS[0])
         base = address.base.removesuffix(_PATH)
         api = BackendApi("the OTLP endpoint", base, headers=read_headers(variable), keys=variable)
-        return BatchWriter(lambda results: _send(api, results), api.close, on_failure, _NOTE)
+        return BatchWriter(lambda results: _send(api, results), api.close, on_failure, _NOTE, _why_skipped)
+
+
+def _why_skipped(result: Result) -> str:
+    """Return why there is no span to write: nobody is accused, or the run was read with this very verdict beside it."""
+    run, verdict = result
+    if verdict.word == NO_SIGN:
+        return f"with {NO_SIGN}"
+    return "there already" if _id_of(run, verdict) in run.verdict_ids else ""
 
 
 def span_of_verdict(run: RecordedRun, verdict: Attribution) -> Span:

@@ -129,7 +129,7 @@ def _print_runs(out: Path) -> None:
             raise BlamespanError(f"expected a verdict on every run in {out}, got none on {title}")
         trace = rebuild_run(run)
         console.print()
-        print_run(console, title, trace, without_idle_suspects(verdict, trace.outcome), every=True)
+        print_run(console, title, trace, without_idle_suspects(verdict), every=True)
     console.print(f"\nThe annotated spans lie in {out}, one trace per line (OTLP-JSON). Look at them again with:")
     console.print(f"  blamespan analyze {out}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -18,12 +18,11 @@ from typing import Any, TypeAlias
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
+from blamespan.importing.parts import Answers, runs_of_trace
 from blamespan.importing.reading import held_share
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.otlp.logs import EventsOfSpans, with_events
-from blamespan.rebuilding.continuing import rebuild_with_earlier
-from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Scope, Span, SpanEvent
 
 __all__ = ["SpanFormat", "SpanItem", "read_records", "rebuild_runs"]
@@ -33,8 +32,6 @@ SpanItem: TypeAlias = Span | EventsOfSpans | UnreadableInput
 
 _MAX_TRACE_BYTES = 128 * 1024 * 1024
 """A larger trace is refused: a run is rebuilt in memory."""
-_MOST_WAITING = 100
-"""Traces with a run that waits for an answer, kept for the one that goes on."""
 _SPAN_CHARACTERS = 500
 """What a span takes beside its texts."""
 _SPANS, _EVENTS = 0, 1
@@ -93,10 +90,10 @@ def rebuild_runs(
 
 
 def _rebuild(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[RecordedRun | UnreadableInput]:
-    waiting: OrderedDict[str, Sequence[Span]] = OrderedDict()
     try:
-        for trace_id, spans in spool.traces():
+        for trace_id in spool.trace_ids():
             source = f"{path}:{trace_id}"
+            spans = spool.spans_of(trace_id)
             if spans is None:
                 yield UnreadableInput(
                     f"{source}: expected a trace of at most {_MAX_TRACE_BYTES} bytes, got more. Leave it out, or split"
@@ -104,31 +101,13 @@ def _rebuild(path: Path | str, spool: _Spool, *, keeps_spans: bool) -> Iterator[
                 continue
             yield from _contradictions(source, spans)
             try:
-                runs = split_runs(spans)
-                left = _outside(runs, spans) if keeps_spans else ()
-                for run in runs:
-                    root_id = run.root.span_id if run.root else None
-                    rebuilt = rebuild_with_earlier(run, lambda trace_id: waiting.get(trace_id, ()))
-                    recorded = RecordedRun(
-                        source, rebuilt.trace, root_id=root_id, waits=rebuilt.waits, earlier=rebuilt.earlier
-                    )
-                    if recorded.waits:
-                        waiting[trace_id] = spans
-                        if len(waiting) > _MOST_WAITING:
-                            waiting.popitem(last=False)
-                    yield replace(recorded, spans=(*run.spans, *left)) if keeps_spans else recorded
-                    left = ()
+                yield from runs_of_trace(
+                    source, spans, lambda key: spool.spans_of(key) or (), spool.answers, keeps_spans=keeps_spans
+                )
             except (BlamespanError, RecursionError) as error:
                 yield UnreadableInput(f"{source}: {error}")
     except sqlite3.Error as error:
         yield _no_room(path, error)
-
-
-def _outside(runs: Iterable[Run], spans: Iterable[Span]) -> tuple[Span, ...]:
-    """List the spans of a trace that belong to no run of it, each once."""
-    inside = {span.span_id for run in runs for span in run.spans}
-    outside = {span.span_id: span for span in reversed(list(spans)) if span.span_id not in inside}
-    return tuple(reversed(outside.values()))
 
 
 def _no_room(path: Path | str, error: sqlite3.Error) -> UnreadableInput:
@@ -158,12 +137,14 @@ class _Spool:
         self._events: dict[str, dict[str, Span]] = defaultdict(dict)
         self._order: dict[str, None] = {}
         self._disk: sqlite3.Connection | None = None
+        self.answers = Answers()
 
     def add(self, item: Span | EventsOfSpans) -> None:
         """Keep a span, or events of spans."""
         if isinstance(item, Span):
             self._order.setdefault(item.trace_id)
             self._spans[item.trace_id].append(item)
+            self.answers.add(item)
             self._held += _size(item)
         else:
             for (trace_id, span_id), events in item.items():
@@ -175,16 +156,21 @@ class _Spool:
         if self._held > self._limit:
             self._to_disk()
 
-    def traces(self) -> Iterator[tuple[str, list[Span] | None]]:
-        """Yield every trace with its spans, in the order in which they came; None for one that is too large."""
+    def trace_ids(self) -> Iterator[str]:
+        """Yield the id of every trace, in the order in which they came; nothing is added from then on."""
         if self._disk is None:
-            for trace_id in self._order:
-                yield trace_id, _join_events(self._spans.pop(trace_id), self._events.pop(trace_id, {}).values())
+            yield from self._order
             return
         self._to_disk()
         self._disk.execute("CREATE INDEX of_trace ON parts (trace)")
         for (trace_id,) in self._disk.execute("SELECT trace FROM traces ORDER BY rowid"):
-            yield trace_id, self._read(self._disk, trace_id)
+            yield trace_id
+
+    def spans_of(self, trace_id: str) -> list[Span] | None:
+        """Return the spans of a trace, also after it was asked for before; None for one that is too large."""
+        if self._disk is not None:
+            return self._read(self._disk, trace_id)
+        return _join_events(self._spans.get(trace_id, []), self._events.get(trace_id, {}).values())
 
     def close(self) -> None:
         """Free memory and disk."""
@@ -192,7 +178,7 @@ class _Spool:
             self._disk.close()
 
     def _read(self, disk: sqlite3.Connection, trace_id: str) -> list[Span] | None:
-        (size,) = disk.execute("SELECT sum(length(data)) FROM parts WHERE trace = ?", (trace_id,)).fetchone()
+        (size,) = disk.execute("SELECT total(length(data)) FROM parts WHERE trace = ?", (trace_id,)).fetchone()
         if size > _MAX_TRACE_BYTES:
             return None
         parts_by_kind: tuple[list[Span], list[Span]] = ([], [])

@@ -39,7 +39,8 @@ def analyze(
     Nothing is read before the first result is asked for; then all cores work ahead, a little.
 
     Args:
-        source: A file, folder, pattern, URL of a file or of a back end; or several.
+        source: A file, folder, pattern, URL of a file or of a back end, or the name of a stored run (its id or task,
+            or their beginning, or `last`); or several of these; none for all runs of this machine's store.
         tracer: A tracer, or the name of an installed one.
         format: Read every file in this format instead of telling by its content.
         since: Runs that began before are left out: `2026-11-21`, `7d` for so long ago, or a time, UTC without a zone.
@@ -63,7 +64,7 @@ def analyze(
     given = [source] if isinstance(source, str | Path) else list(source)
     selection = Selection(since=_time(since), until=_time(until), filters=dict(filters or {}), limit=limit)
     listed_pieces = listed([str(item) for item in given], format, selection)
-    return Results(new_outcomes(chosen, listed_pieces, Wanted(whole=None), limit))
+    return Results(new_outcomes(chosen, loaded, listed_pieces, Wanted(whole=None), selection))
 
 
 class Results(Iterator[Result]):

@@ -16,7 +16,7 @@ from blamespan.analysis.engines.outcomes import Wanted
 from blamespan.analysis.line import engine_for, listed, new_outcomes
 from blamespan.analysis.progress import watched
 from blamespan.analysis.results.journal import Journal
-from blamespan.analysis.results.outputs import check_output, write_lines, write_rows
+from blamespan.analysis.results.outputs import check_output, write_rows, write_spans
 from blamespan.analysis.sources import Piece
 from blamespan.analysis.telling import TABLE_ROWS, ReadTally, Tables, WrittenBack
 from blamespan.cores import keep_to_one_thread
@@ -47,6 +47,7 @@ class _AsksPlugins(click.Command):
     epilog="""\b
 Example:
   blamespan analyze traces.jsonl
+  blamespan analyze last --out run.json
   blamespan analyze exports/ --json > verdicts.jsonl
   blamespan analyze 'archive/**/*.jsonl.zst' --out results.parquet --resume
   blamespan analyze --from phoenix://localhost:6006 --since 7d --write-back phoenix://localhost:6006
@@ -68,10 +69,16 @@ Example:
 @click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
 @click.option("--suspects", is_flag=True, help="Name suspects in the tables also where there is no sign of failure.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="PATH", help="Results: .parquet, .jsonl[.gz|.zst], or a folder."
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Results: .parquet, .jsonl[.gz|.zst], or a folder; .json: the runs as OTLP-JSON.",
 )
 @click.option(
-    "--annotated", type=click.Path(path_type=Path), metavar="PATH", help="Spans with verdicts: .jsonl[.gz|.zst]."
+    "--annotated",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Spans with verdicts, as OTLP-JSON: .json, .jsonl[.gz|.zst].",
 )
 @click.option("--write-back", metavar="URL", help="Where verdicts go as spans or annotations.")
 @click.option("--resume", is_flag=True, help="Go on with interrupted work on the same output.")
@@ -85,15 +92,21 @@ def analyze(
 ) -> None:
     """Say of each recorded run in SOURCES who is to blame, at which step and how.
 
-    SOURCES are files, folders, patterns, - for standard input, or URLs. What cannot be read is named on stderr
+    SOURCES are files, folders, patterns, - for standard input, URLs, or runs in this machine's store: an id or its
+    beginning, the beginning of a task, or `last`; without any, all of the store. What cannot be read is named on stderr
     with what was expected; the rest still runs, and the exit code is 1 at the end.
     """
+    if options["out"] and options["out"].suffix == ".json":
+        if options["annotated"]:
+            raise ConfigError("expected one file of spans, got --out with .json and --annotated. Leave one out")
+        options["annotated"], options["out"] = options["out"], None
     output = options["out"] or options["annotated"]
-    _check(options, sources + urls)
+    _check(options)
     keep_to_one_thread()
     tracer = load_tracer(tracer_name)
     chosen = engine_for(engine, tracer, tracer_name, processes)
-    pieces = listed([*sources, *urls], options["format_name"], _selection(options))
+    selection = _selection(options)
+    pieces = listed([*sources, *urls], options["format_name"], selection)
     with ExitStack() as stack:
         tally = stack.enter_context(ReadTally())
         journal = None
@@ -102,20 +115,30 @@ def analyze(
             journal = Journal.open(path, _plan(tracer, options), resume=options["resume"])
             stack.enter_context(closing(journal))
             tally.is_kept = True
-        _run(chosen, pieces, journal, tally, options, stack)
+        _run(chosen, tracer, pieces, selection, journal, tally, options, stack)
         if journal is not None:
             _write(journal, tally, options)
     if account := getattr(tracer, "account", ""):
         click.echo(f"blamespan: {account}", err=True)
     if not tally.runs and not tally.unreadable and not tally.failed:
-        tally.refuse(
-            UnreadableInput(f"{', '.join([*sources, *urls])}: expected recorded runs, got none. Check the path")
-        )
+        named = ", ".join([*sources, *urls]) or "the store"
+        chosen_by = [f"--{name} {options[name]}" for name in ("since", "until") if options[name]]
+        chosen_by += [f"--filter {text}" for text in options["filters"]]
+        wanted = f"recorded runs with {' '.join(chosen_by)}" if chosen_by else "recorded runs"
+        check = f"Leave out {chosen_by[0]}" if chosen_by else "Check the path"
+        tally.refuse(UnreadableInput(f"{named}: expected {wanted}, got none. {check}"))
     sys.exit(tally.told())
 
 
 def _run(
-    engine: Any, pieces: Iterable[Piece], journal: Journal | None, tally: ReadTally, options: Any, stack: ExitStack
+    engine: Any,
+    tracer: Tracer,
+    pieces: Iterable[Piece],
+    selection: Selection,
+    journal: Journal | None,
+    tally: ReadTally,
+    options: Any,
+    stack: ExitStack,
 ) -> None:
     """Attribute all that is not done yet, telling and keeping what comes."""
     tables = None if options["wants_json"] else Tables(every=options["every"], suspects=options["suspects"])
@@ -123,7 +146,7 @@ def _run(
     whole = None if back or (tables and options["every"]) else TABLE_ROWS + 1 if tables else 0
     left = _format_rest(pieces, journal)
     bar = stack.enter_context(watched(left))
-    outcomes = new_outcomes(engine, left, Wanted(bool(options["annotated"]), whole), options["limit"], journal)
+    outcomes = new_outcomes(engine, tracer, left, Wanted(bool(options["annotated"]), whole), selection, journal)
     stack.enter_context(closing(outcomes))
     if journal:
         tally.take_over(journal)
@@ -155,7 +178,7 @@ def _write(journal: Journal, tally: ReadTally, options: Any) -> None:
     if options["out"]:
         write_rows(options["out"], (entry.row for entry in journal.entries() if entry.row))
     if options["annotated"]:
-        write_lines(options["annotated"], (entry.spans for entry in journal.entries() if entry.spans))
+        write_spans(options["annotated"], (entry.spans for entry in journal.entries() if entry.spans))
     if options["wants_json"]:
         for entry in journal.entries():
             if entry.row:
@@ -164,9 +187,7 @@ def _write(journal: Journal, tally: ReadTally, options: Any) -> None:
     journal.delete()
 
 
-def _check(options: Any, sources: tuple[str, ...]) -> None:
-    if not sources:
-        raise click.UsageError("expected files, folders or URLs to analyze, got none. Try: blamespan analyze --help")
+def _check(options: Any) -> None:
     if options["resume"] and not (options["out"] or options["annotated"]):
         raise ConfigError("--resume goes on with what is kept beside an output, got none. Add --out results.parquet")
     if options["out"]:

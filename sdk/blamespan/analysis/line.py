@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from itertools import chain
 from typing import Any, Protocol
 
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
-from blamespan.analysis.engines.outcomes import Done, Outcome, Wanted
+from blamespan.analysis.engines.outcomes import (
+    Done,
+    Outcome,
+    Wanted,
+    attribute_recorded,
+    batch_runs_of,
+    batches,
+    done,
+)
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import Repeats, without_repeats
 from blamespan.analysis.sources import Piece, pieces
 from blamespan.errors import ConfigError
 from blamespan.importing.backends import is_backend
+from blamespan.importing.parts import SeparateParts
+from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection
 from blamespan.tracers import Tracer
 
@@ -45,32 +57,67 @@ def engine_for(engine: str, tracer: Tracer, name: str, processes: int | None) ->
 
 
 def new_outcomes(
-    engine: Engine, pieces: Iterable[Piece], wanted: Wanted, limit: int | None, journal: Journal | None = None
+    engine: Engine,
+    tracer: Tracer,
+    pieces: Iterable[Piece],
+    wanted: Wanted,
+    selection: Selection,
+    journal: Journal | None = None,
 ) -> Generator[Outcome, None, None]:
     """Attribute pieces, once what is in several of them, and no more runs than wanted.
 
     Args:
         engine: Who does it.
+        tracer: Who judges runs whose parts stood in several pieces.
         pieces: What is read.
         wanted: What is made of each result.
-        limit: Stop after so many runs, the journal's among them; the piece that stands there counts as finished.
+        selection: Of runs in several pieces; stop after so many runs as its limit says, the journal's among them: the
+            piece that stands there counts as finished.
         journal: What was done before.
 
     Yields:
-        Outcomes in the order of the pieces.
+        Outcomes in the order of the pieces; at last, those of runs whose parts stood in several.
     """
-    with closing(Repeats()) as repeats, closing(engine.outcomes(pieces, wanted)) as outcomes:
-        left = limit
+    with (
+        closing(Repeats()) as repeats,
+        closing(SeparateParts()) as parts,
+        closing(engine.outcomes(pieces, wanted)) as outcomes,
+    ):
+        left = selection.limit
         for entry in journal.kept() if journal else ():
             if entry.row:
                 repeats.add_row(entry.row)
                 left = None if left is None else left - 1
-        for outcome in without_repeats(outcomes, repeats) if left is None or left > 0 else ():
+            if entry.part is not None:
+                parts.add(entry.part)
+        every = chain(_without_parts(outcomes, parts), _joined(parts, tracer, wanted, selection))
+        for outcome in without_repeats(every, repeats) if left is None or left > 0 else ():
             yield outcome
             if left is not None and isinstance(outcome, Done):
                 left -= 1
                 if left == 0:
                     return
+
+
+def _without_parts(outcomes: Iterable[Outcome], parts: SeparateParts) -> Iterator[Outcome]:
+    """Pass outcomes on; parts of runs are held, too."""
+    for outcome in outcomes:
+        if isinstance(outcome, RecordedRun):
+            parts.add(outcome)
+        elif isinstance(outcome, Done):
+            parts.note_told(outcome.parts)
+        yield outcome
+
+
+def _joined(parts: SeparateParts, tracer: Tracer, wanted: Wanted, selection: Selection) -> Iterator[Outcome]:
+    """Judge the runs whose parts stood in several pieces."""
+    runs = (replace(run, goes_on_from=None, spans=run.spans if wanted.spans else ()) for run in parts.join())
+    chosen = (run for run in runs if selection.takes(run))
+    number = 0
+    for batch in batches(chosen, batch_runs_of(tracer)):
+        for result in attribute_recorded([run for run in batch if isinstance(run, RecordedRun)], tracer):
+            yield done(result, wanted, number)
+            number += 1
 
 
 def listed(sources: Sequence[str], format_name: str | None, selection: Selection) -> Iterable[Piece]:
@@ -80,8 +127,6 @@ def listed(sources: Sequence[str], format_name: str | None, selection: Selection
         ConfigError: if a source or the format is wrong.
         MissingExtra: if a source needs a package that is not installed.
     """
-    if not sources:
-        raise ConfigError("expected files, folders or URLs to analyze, got none. Name one")
     all_pieces = pieces(sources, format_name=format_name, selection=selection)
     return all_pieces if any(map(is_backend, sources)) else _Listed(all_pieces)
 

@@ -18,12 +18,13 @@ import click
 
 from blamespan import conventions as words
 from blamespan.analysis.analyze import analyze
+from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import NO_SIGN, contradicted_of, has_suspects
-from blamespan.attribution import Attribution, Contradicted
+from blamespan.analysis.showing.verdicts import contradicted_of, order_text
+from blamespan.attribution import FAILURE_WORDS, Attribution, Contradicted, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -71,14 +72,26 @@ class RunSource(Protocol):
 
 
 class StoredRuns:
-    """The runs in the store of `blamespan collect`.
+    """The runs in this machine's store.
 
     Args:
         store: Its file; None for the usual one of this user.
+        tracer: Name of who judges runs that have no verdict of their own, as those that paused.
     """
 
-    def __init__(self, store: Path | None) -> None:
+    def __init__(self, store: Path | None, tracer: str = DEFAULT_TRACER) -> None:
         self._store = store
+        self._tracer_name = tracer
+
+    @lazy_property
+    def _tracer(self) -> Tracer:
+        return load_tracer(self._tracer_name)
+
+    def _judge(self, run: ShownRun) -> ShownRun:
+        if run.verdict is not None:
+            return run
+        [result] = attribute_recorded([RecordedRun(run.source, run.trace, waits=run.waits)], self._tracer)
+        return replace(run, verdict=result.verdict)
 
     def all(self) -> Iterator[ShownRun]:
         """Yield the runs, the last first."""
@@ -88,7 +101,7 @@ class StoredRuns:
         )
         _, judged = ask(self._store)
         for run, verdict in itertools.islice(judged, _MOST_SCANNED):
-            yield ShownRun(run.source, run.trace, verdict)
+            yield self._judge(ShownRun(run.source, run.trace, verdict, waits=run.waits))
 
     def get(self, trace_id: str) -> list[ShownRun]:
         """Return the runs of a trace.
@@ -97,7 +110,7 @@ class StoredRuns:
             UnreadableInput: if there is no such trace.
         """
         ask = cast("Callable[[str, Path | None], Iterable[ShownRun]]", load_part("stored_trace"))
-        return list(ask(trace_id, self._store))
+        return list(map(self._judge, ask(trace_id, self._store)))
 
 
 class FileRuns:
@@ -149,7 +162,7 @@ Examples, as a coding agent starts it:
 )
 @click.argument("sources", nargs=-1)
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME", help="For SOURCES.")
+@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
 @click.option(
     "--allow-outcomes",
     is_flag=True,
@@ -159,12 +172,13 @@ def mcp(sources: tuple[str, ...], store: Path | None, tracer_name: str, allow_ou
     """Serve recorded runs to a coding agent over the Model Context Protocol, on stdin and stdout.
 
     It lists the runs that failed or look wrong, explains one, shows a step, and lists the error modes. It reads only,
-    unless --allow-outcomes is given. SOURCES are as for `blamespan analyze`; without any it reads the local store.
+    unless --allow-outcomes is given. SOURCES are as for `blamespan analyze`: files, or runs in this machine's store;
+    without any it reads all of the store.
     """
     require("mcp", "mcp")
     if sources and (store is not None or allow_outcomes):
         raise ConfigError("expected SOURCES, or --store and --allow-outcomes, got both: outcomes go to a collector")
-    runs = FileRuns(sources, load_tracer(tracer_name)) if sources else StoredRuns(store)
+    runs = FileRuns(sources, load_tracer(tracer_name)) if sources else StoredRuns(store, tracer_name)
     mcp_server(runs, record=send_outcome if allow_outcomes else None).run()
 
 
@@ -245,15 +259,15 @@ def run_line(run: ShownRun) -> Document:
     """Describe a run in a line."""
     trace, verdict = run.trace, run.verdict
     decisive = None if verdict is None or verdict.decisive_step is None else trace.steps[verdict.decisive_step]
-    is_suspicious = trace.outcome == "failed" or (
-        trace.outcome != "succeeded" and verdict is not None and verdict.calls_failed
-    )
+    word = verdict_word(trace.outcome, 0.0, "not judged") if verdict is None else verdict.word
+    is_suspicious = word in FAILURE_WORDS
     document: Document = {
         "run_id": trace.trace_id,
         "task": _head(trace.task),
         "agents": [printable(agent.name) for agent in trace.agents],
         "steps": len(trace.steps),
         "outcome": trace.outcome,
+        "verdict": word,
         "is_suspicious": is_suspicious,
         "failure_score": None if verdict is None or verdict.abstained else round(verdict.failure_score, 3),
     }
@@ -272,13 +286,13 @@ def explain(run: ShownRun) -> Document:
     trace, verdict = run.trace, run.verdict
     document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
     if verdict is not None and verdict.abstained is None:
-        if not has_suspects(verdict, trace.outcome):
-            document["doubt"] = f"{NO_SIGN}; the suspects are for the case that it failed"
+        if not verdict.names_suspects:
+            document["doubt"] = f"{verdict.word}; the suspects are for the case that it failed"
         quotes: dict[int, list[str]] = {}
         for item in verdict.evidence:
             quotes.setdefault(item.index, []).append(clean(item.quote))
         contradicted = contradicted_of(verdict)
-        ranked = sorted(verdict.steps, key=lambda blame: (blame.index != verdict.decisive_step, -blame.score))
+        ranked = verdict.ranked_steps()[:_MOST_SUSPECTS]
         document["suspects"] = [
             {
                 "step": blame.index,
@@ -289,9 +303,10 @@ def explain(run: ShownRun) -> Document:
                 **_contradicted_json(contradicted.get(blame.index)),
                 "builds_on_steps": list(trace.steps[blame.index].inputs),
             }
-            for blame in ranked[:_MOST_SUSPECTS]
-            if blame.score > 0
+            for blame in ranked
         ]
+        if order := order_text(verdict):
+            document["order"] = order
         document["tracer"] = f"{verdict.tracer.name} {verdict.tracer.version}"
     document["contradictions"] = [
         {"rule": rule.title, "step": rule.step, "quote": rule.quote, "reason": rule.reason}

@@ -162,8 +162,7 @@ class Tables:
         self._table.add(source, result.run.trace, self._shown(result))
 
     def _shown(self, result: Result) -> Attribution:
-        verdict = result.verdict
-        return verdict if self._suspects else without_idle_suspects(verdict, result.run.trace.outcome)
+        return result.verdict if self._suspects else without_idle_suspects(result.verdict)
 
 
 class WrittenBack:
@@ -188,7 +187,7 @@ class WrittenBack:
         try:
             if kind is None:
                 self._write()
-                if self._writer.written and (note := getattr(self._writer, "note", "")):
+                for note in getattr(self._writer, "notes", ()):
                     click.echo(f"note: {note}", err=True)
         finally:
             self._writer.close()
@@ -203,4 +202,4 @@ class WrittenBack:
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
         if waiting:
-            self._writer.write((result.run, result.verdict) for result in waiting)
+            self._writer.write((part.run, part.verdict) for result in waiting for part in result.to_write_back())

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from blamespan.guarding.policy import ArgumentRule, Budget, Policy, SignRule
     from blamespan.guarding.trying import TriedRun
 
+from blamespan.cli import SuggestingGroup
+
 __all__ = ["guard_command"]
 
 _MOST_LINES = 40
 
 
-@click.group("guard")
+@click.group("guard", cls=SuggestingGroup)
 def guard_command() -> None:
     """Check a guard's policy, and try it on recorded runs.
 
@@ -77,7 +79,7 @@ def check(
 
 @guard_command.command("try")
 @click.argument("policy", type=click.Path(path_type=Path))
-@click.argument("sources", nargs=-1, required=True)
+@click.argument("sources", nargs=-1)
 @click.option(
     "--json", "wants_json", is_flag=True, help="Print one JSON object for each run, and one for all at the end."
 )
@@ -85,6 +87,7 @@ def check(
 def try_policy(policy: Path, sources: tuple[str, ...], wants_json: bool, every: bool) -> None:
     """Print what POLICY would have done on the recorded runs in SOURCES, step by step.
 
+    SOURCES are as for `blamespan analyze`: files, folders, runs in this machine's store, or nothing for all of these.
     The last lines hold its decisions, but for `observe`, against how the runs ended: precision is the share of the runs
     it would have disturbed that failed, recall the share of the failed ones that it would have disturbed. The exit code
     is 1 if a file could not be read.

@@ -87,12 +87,14 @@ class SpanReader(Reader, Protocol):
 
 
 class Writer(Protocol):
-    """Takes verdicts back to where people look at the runs. The same verdict twice changes nothing.
+    """Takes verdicts back to where people look at the runs.
+
+    The same verdict twice changes nothing where the back end keeps one, or the run was read from there.
 
     Attributes:
         written: Runs whose verdicts were taken.
         failed: Runs whose verdicts were not; each was told to whoever opened it.
-        note: What whoever wrote verdicts should know of the back end, or empty; may be missing.
+        notes: What whoever wrote verdicts should know of the back end and of verdicts left out; may be missing.
     """
 
     written: int

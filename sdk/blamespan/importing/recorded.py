@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from blamespan.errors import UnreadableInput
-from blamespan.plugins import load_plugin, plugins
+from blamespan.plugins import find_part, load_part, load_plugin, plugins
 from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["Fault", "Importer", "Origin", "RecordedRun", "SpanImporter", "importers", "load_importer"]
+__all__ = [
+    "STORE_FORMAT",
+    "Fault",
+    "Importer",
+    "Origin",
+    "PartId",
+    "RecordedRun",
+    "SpanImporter",
+    "StoreReader",
+    "importers",
+    "load_importer",
+]
+
+STORE_FORMAT: Final = "store"
+"""Name of the format of our own store of runs."""
+_STORE_IMPORTER: Final = "store_importer"
+_GROUP: Final = "blamespan.importers"
+_logger = logging.getLogger("blamespan.importing")
+
+PartId: TypeAlias = tuple[str, str]
+"""Names a part of a run: its trace, and the span that stands for the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +87,16 @@ class RecordedRun:
 
     Attributes:
         source: File and place in it, for messages: `validation.jsonl.xz:17`.
-        trace: The run.
+        trace: The run; of one that paused, all of its parts joined.
         faults: Labelled errors, a decisive one first; empty means labelled as free of errors, None not labelled.
         origin: How it came about, where it was made on purpose.
         root_id: Id of the span that stands for the run itself, where its source has one.
         spans: What its source tells of the run, model calls and other programs' spans among it; empty where that is
             no spans, or nobody asked for them.
         waits: Whether it waits for an answer from outside, so that it is not judged yet.
-        earlier: The parts of the run before it, the first one first, as far as its source has them.
+        verdict_ids: Ids of the spans in its trace that stand for verdicts: what was written back before.
+        parts: The parts that `trace` is joined of, the first one first; empty of a run that never paused.
+        goes_on_from: Trace and root of the part that it goes on from, where that does not stand in the same place.
     """
 
     source: str
@@ -83,7 +106,19 @@ class RecordedRun:
     root_id: str | None = None
     spans: tuple[Span, ...] = field(default=(), repr=False)
     waits: bool = False
-    earlier: tuple[MessageActionTrace, ...] = field(default=(), repr=False)
+    verdict_ids: frozenset[str] = field(default=frozenset(), repr=False)
+    parts: tuple[RecordedRun, ...] = field(default=(), repr=False)
+    goes_on_from: PartId | None = None
+
+    @property
+    def earlier(self) -> tuple[MessageActionTrace, ...]:
+        """Nothing: `trace` is the whole run already."""
+        return ()
+
+    @property
+    def may_go_on_elsewhere(self) -> bool:
+        """Whether another file may hold what went before it, or the answer that it waits for."""
+        return self.goes_on_from is not None or (self.waits and self.root_id is not None and bool(self.spans))
 
 
 class Importer(Protocol):
@@ -107,6 +142,14 @@ class Importer(Protocol):
         ...
 
 
+class StoreReader(Importer, Protocol):
+    """The importer of our own store, which reads single traces, too."""
+
+    def read_traces(self, path: Path, trace_ids: Iterable[str]) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield the runs of some stored traces; for what cannot be read, the error in its place."""
+        ...
+
+
 @runtime_checkable
 class SpanImporter(Importer, Protocol):
     """An importer of a format that holds spans, and can give them along."""
@@ -121,8 +164,9 @@ class SpanImporter(Importer, Protocol):
 
 
 def importers() -> list[Importer]:
-    """Load every installed importer, in the order of their names."""
-    return [load_importer(name) for name in plugins("blamespan.importers")]
+    """Load every installed importer, in the order of their names, then that of our own store of runs."""
+    store = find_part(_STORE_IMPORTER, _logger, "stores of runs are not read")
+    return [*map(load_importer, plugins(_GROUP)), *([] if store is None else [store()])]
 
 
 def load_importer(name: str) -> Importer:
@@ -130,5 +174,8 @@ def load_importer(name: str) -> Importer:
 
     Raises:
         ConfigError: if no installed package offers it.
+        MissingExtra: if it needs a package that is not installed.
     """
-    return cast(Importer, load_plugin("blamespan.importers", name)())
+    if name == STORE_FORMAT:
+        return cast(Importer, load_part(_STORE_IMPORTER)())
+    return cast(Importer, load_plugin(_GROUP, name)())

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
-from blamespan.trace import AttributeValue, MessageActionTrace
+from blamespan.trace import AttributeValue, MessageActionTrace, Outcome
 
 __all__ = ["RUN_WORDS", "Selection", "is_named", "nanoseconds_of", "time_of"]
 
@@ -33,7 +34,7 @@ class Selection:
         limit: At most so many runs of each piece; whoever reads several pieces counts over them.
 
     Raises:
-        ConfigError: if the range is empty, or the limit below 1.
+        ConfigError: if the range is empty, the limit below 1, or the outcome in *filters* none that runs have.
     """
 
     since: datetime | None = None
@@ -49,6 +50,9 @@ class Selection:
             )
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"expected a limit of 1 or more, got {self.limit!r}. Leave it out to read all")
+        outcome = self.filters.get("outcome")
+        if outcome is not None and outcome not in get_args(Outcome):
+            raise ConfigError(f"expected outcome to be one of {', '.join(get_args(Outcome))}, got {outcome!r}")
 
     def takes(self, run: RecordedRun) -> bool:
         """Check whether *run* is wanted; one that does not know when it began is, whatever the range."""

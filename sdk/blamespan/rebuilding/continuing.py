@@ -19,6 +19,7 @@ from blamespan.spans import Span, SpanLink
 from blamespan.trace import Agent, MessageActionTrace
 
 __all__ = [
+    "MOST_PARTS",
     "WAITS",
     "RebuiltRun",
     "is_waiting",
@@ -30,7 +31,8 @@ __all__ = [
 
 WAITS: Final = "the run waits for an answer from outside: it is judged with the run that goes on from here"
 """Why a part that waits has no verdict."""
-_MOST_PARTS: Final = 16
+MOST_PARTS: Final = 16
+"""So many parts before the last one are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def _earlier_parts(run: Run, spans_of: Callable[[str], Sequence[Span]]) -> list[
     parts: list[Run] = []
     root_ids = {run.root.span_id} if run.root is not None else set()
     link = link_to_earlier(run)
-    while link is not None and link.span_id not in root_ids and len(parts) < _MOST_PARTS:
+    while link is not None and link.span_id not in root_ids and len(parts) < MOST_PARTS:
         root_ids.add(link.span_id)
         try:
             candidates = split_runs(spans_of(link.trace_id))
@@ -128,19 +130,31 @@ def part_of_verdict(verdict: Attribution, parts: Sequence[MessageActionTrace], n
     """Return what a verdict on joined *parts* says of one of them, in that part's own step numbers.
 
     The part with the decisive step gets the verdict: shares of its steps, scaled to add up to 1. Another part gets an
-    abstention that says where the decisive step is.
+    abstention that says where the decisive step is. Where nobody is named, each part gets the verdict with its shares.
     """
     part = parts[number]
     offset = sum(len(before.steps) for before in parts[:number])
+    own = range(offset, offset + len(part.steps))
+    own_verdict = _own_verdict(verdict, parts, part, own)
+    return replace(own_verdict, revision=verdict.revision, outcome=verdict.outcome)
+
+
+def _own_verdict(
+    verdict: Attribution, parts: Sequence[MessageActionTrace], part: MessageActionTrace, own: range
+) -> Attribution:
     decisive = verdict.decisive_step
     if verdict.abstained is not None or decisive is None:
-        reason = verdict.abstained or "there is no decisive step"
-        return replace(Attribution.abstain(part, reason, verdict.tracer), revision=verdict.revision)
-    if not offset <= decisive < offset + len(part.steps):
-        reason = _elsewhere(verdict, parts, decisive)
-        return replace(Attribution.abstain(part, reason, verdict.tracer), revision=verdict.revision)
+        return Attribution.abstain(part, verdict.abstained or "there is no decisive step", verdict.tracer)
+    if decisive not in own and verdict.names_suspects:
+        return Attribution.abstain(part, _elsewhere(verdict, parts, decisive), verdict.tracer)
+    if not any(verdict.steps[index].score for index in own):
+        return Attribution.blameless(
+            part,
+            failure_score=verdict.failure_score,
+            tracer=verdict.tracer,
+            unaided_score=verdict.unaided_score,
+        )
     names = {agent.name for agent in part.agents}
-    own = range(offset, offset + len(part.steps))
     own_verdict = Attribution.of(
         part,
         [verdict.steps[index].score for index in own],
@@ -151,7 +165,7 @@ def part_of_verdict(verdict: Attribution, parts: Sequence[MessageActionTrace], n
         coverage=verdict.coverage,
         unaided_score=verdict.unaided_score,
     )
-    return replace(own_verdict, decisive_step=decisive - offset, revision=verdict.revision)
+    return replace(own_verdict, decisive_step=decisive - own.start) if decisive in own else own_verdict
 
 
 def _part_evidence(evidence: Evidence, own: range) -> Evidence:

@@ -134,9 +134,18 @@ def test_where_an_answer_comes_from_is_drawn(tmp_path: Path, open_page: Callable
     with serving_page(stored(tmp_path / "runs.db", *_judged([_timed(0, run)]))) as url:
         page = open_page(f"{url}/run/{run.trace_id}", size={"width": 1320, "height": 900})
         drawn = page.locator(".provenance")
+        page.get_by_role("link", name="Where the answer comes from").click()
+        is_open = [drawn.get_attribute("open") is not None]
+        drawn.locator("summary").focus()
+        for _ in range(2):
+            page.keyboard.press("Enter")
+            is_open.append(drawn.get_attribute("open") is not None)
         screenshot(drawn, "page-claims")
 
         assert page.locator(".claim-drawing g.unsupported").count() == 1
+        assert is_open == [True, False, True]
+        assert drawn.locator("li.contradicted > p > b").all_inner_texts() == ["36"]
+        assert "84.50" not in drawn.locator("li.has-a-source > p > b").all_inner_texts()
         assert "no source" in drawn.inner_text()
         assert "has instead" in drawn.inner_text()
 

@@ -27,8 +27,10 @@ from blamespan.otlp import spans_from_proto
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
+from blamespan.trace import Outcome
 from blamespan_integrations.backends import _api
 from blamespan_integrations.backends.otlp import span_of_verdict
+from blamespan_integrations.importers._span_files import rebuild_runs
 from tests.integrations.backends.runs import run_spans, trace_of, verdicts
 from tests.integrations.backends.servers import Answer, Asked, served
 
@@ -91,13 +93,40 @@ def test_verdict_among_the_spans_of_its_run_changes_nothing() -> None:
 
 
 def test_verdict_of_another_tracer_or_another_verdict_is_another_span() -> None:
-    """A back end that keeps the first span of an id must not hide what was said later."""
+    """A back end that keeps one span of an id must not hide what was said later."""
     (result,) = verdicts(runs(1))
     run, verdict = result
     other_tracer = replace(verdict, tracer=replace(verdict.tracer, version="2"))
     surer = replace(verdict, failure_score=0.95)
 
     assert len({span_of_verdict(run, one).span_id for one in (verdict, other_tracer, surer)}) == 3
+
+
+@pytest.mark.parametrize(("outcome", "score"), [("unknown", 0.2), ("succeeded", 0.94)])
+def test_run_without_a_sign_of_failure_gets_no_verdict_span(outcome: Outcome, score: float) -> None:
+    """What shows no sign of failure, or is known to have succeeded, is not accused by a span; its failed twin is."""
+    (sound, failed) = runs(2)
+    ((_, verdict), twin) = verdicts([replace(sound, trace=replace(sound.trace, outcome=outcome)), failed])
+    with served(lambda asked: Answer(b"")) as server, closing(open_writer(f"otlp://{server.host}")) as writer:
+        writer.write([(sound, replace(verdict, failure_score=score)), twin])
+
+    assert [span.trace_id for span in spans_sent(server.asked)] == [failed.trace.trace_id]
+    assert writer.written == 1
+    assert writer.notes[0] == "verdicts not written back: 1 with no sign of failure"  # type: ignore[attr-defined]
+
+
+def test_verdict_that_a_run_was_read_with_is_not_written_again() -> None:
+    """A store that keeps both, as Tempo 3 does, holds each verdict once; another verdict is written beside it."""
+    (first,) = verdicts(runs(1))
+    (read,) = rebuild_runs("tempo", [*run_spans(1), span_of_verdict(*first)])
+    assert isinstance(read, RecordedRun)
+    other = replace(first[1], failure_score=0.95)
+    with served(lambda asked: Answer(b"")) as server, closing(open_writer(f"otlp://{server.host}")) as writer:
+        writer.write([(read, first[1]), (read, other)])
+
+    assert [span.span_id for span in spans_sent(server.asked)] == [span_of_verdict(read, other).span_id]
+    assert writer.written == 1
+    assert writer.notes[0] == "verdicts not written back: 1 there already"  # type: ignore[attr-defined]
 
 
 def test_abstention_is_a_span_below_the_run() -> None:
@@ -145,6 +174,26 @@ def test_phoenix_is_told_of_the_span_of_the_run_or_of_its_trace() -> None:
         (without.trace.trace_id, "blamespan.failure")
     ]
     assert {one.option("sync") for one in server.asked} == {"true"}
+
+
+def test_phoenix_is_told_of_no_blame_without_a_sign_of_failure() -> None:
+    """Such a run has its failure score, and no step is annotated."""
+    (sound,) = runs(1)
+    ((_, verdict),) = verdicts([sound])
+    with (
+        served(lambda asked: Answer({"data": []})) as server,
+        closing(open_writer(f"phoenix://{server.host}/any")) as writer,
+    ):
+        writer.write([(sound, replace(verdict, failure_score=0.2))])
+    told = [one for asked in server.asked for one in json.loads(asked.body)["data"]]
+
+    assert [(one["span_id"], one["name"], one["result"]) for one in told] == [
+        (
+            sound.root_id,
+            "blamespan.failure",
+            {"label": "no sign of failure", "score": 0.2, "explanation": "nobody is blamed"},
+        )
+    ]
 
 
 def langfuse_scores(asked: list[Asked]) -> list[dict[str, Any]]:

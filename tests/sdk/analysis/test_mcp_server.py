@@ -137,15 +137,15 @@ async def test_outcome_is_recorded_where_that_was_allowed() -> None:
 
 
 def test_runs_of_files_are_judged_as_analyze_judges_them(tmp_path: Path) -> None:
-    """The part that waits is not judged, the part that goes on is judged with it, and what is unreadable is said."""
+    """A run that waits is not judged, one that went on is judged as a whole, and what is unreadable is said."""
     path = tmp_path / "traces.jsonl"
-    spans = [*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes"), *part(7, "wrong")]
+    spans = [*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes"), *part(7, "wrong", waits=True)]
     path.write_text(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) + "\n")
     shown = list(FileRuns([str(path)], BlamesSaying()).all())
 
     with analyze(path, tracer=BlamesSaying()) as results:
         assert [run.verdict for run in shown] == [result.verdict for result in results]
-    assert next(run.verdict.abstained for run in shown if run.verdict) == WAITS
+    assert [run.verdict.abstained for run in shown if run.verdict] == [None, WAITS]
 
 
 @pytest.mark.parametrize(

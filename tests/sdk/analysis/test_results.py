@@ -196,11 +196,13 @@ def test_annotated_spans_hold_run_and_verdict(tmp_path: Path) -> None:
         (["--out", "{0}/r.txt"], "expected a file that ends in .jsonl"),
         (["--out", "{0}/nowhere/r.parquet"], "Make it first"),
         (["--out", "{0}/a"], "with other files"),
-        (["--annotated", "{0}/r.parquet"], "expected a file that ends in .jsonl"),
+        (["--annotated", "{0}/r.parquet"], "expected a file that ends in .json, .jsonl"),
+        (["--out", "{0}/r.json", "--annotated", "{0}/r.jsonl"], "expected one file of spans"),
         (["--out", "{0}/r.jsonl", "--annotated", "{0}/r.jsonl"], "need two paths"),
         (["--out", "s3://bucket/r.parquet"], "expected a path on this machine"),
         (["--resume"], "Add --out results.parquet"),
         (["--filter", "agent"], "--filter takes KEY=VALUE, got 'agent'"),
+        (["--filter", "outcome=faild"], "expected outcome to be one of succeeded, failed, unknown, got 'faild'"),
     ],
 )
 def test_wrong_outputs_are_refused_before_reading(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -21,14 +21,14 @@ from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
-from blamespan.analysis.showing.verdicts import NO_SIGN, has_suspects, without_idle_suspects
-from blamespan.attribution import Attribution, Contradicted, Evidence, TracerIdentity
+from blamespan.analysis.showing.verdicts import without_idle_suspects
+from blamespan.attribution import NO_SIGN, Attribution, Contradicted, Evidence, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
 from blamespan.rebuilding.emit import emit
-from blamespan.trace import MessageActionTrace, Outcome
+from blamespan.trace import Agent, MessageActionTrace, Outcome
 from tests.sdk.builders import small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.talks import talk
@@ -176,35 +176,32 @@ def test_nobody_is_named_without_a_sign_of_failure() -> None:
     """Without suspects a run is drawn in one way, whatever its verdict holds for the case that it failed."""
     run = replace(talk(1, ["a", "bbb"]), outcome="unknown")
     [verdict] = LongestStepTracer().attribute([run])
-    picture = drawn(ShownRun("x", run), verdict=without_idle_suspects(replace(verdict, failure_score=0.2), "unknown"))
+    picture = drawn(ShownRun("x", run), verdict=without_idle_suspects(replace(verdict, failure_score=0.2)))
 
     assert f"failure 0.20\ntask: What is 12 * 3?\n{NO_SIGN}: --suspects" in picture
     assert "most to blame" not in picture
     assert "◆" not in picture
 
 
-@pytest.mark.parametrize(
-    ("score", "outcome", "is_named"),
-    [
-        (0.2, "unknown", False),
-        (0.5, "unknown", False),
-        (0.8, "unknown", True),
-        (0.2, "failed", True),
-        (0.8, "succeeded", False),
-    ],
-)
-def test_who_is_named(score: float, outcome: Outcome, is_named: bool) -> None:
-    """Suspects are named where the run is known to have failed, or the verdict says so and nobody knows better."""
-    [verdict] = LongestStepTracer().attribute([talk(1)])
+_TRACER = TracerIdentity("fixed", "1")
 
-    assert has_suspects(replace(verdict, failure_score=score), outcome) == is_named
+
+def test_order_of_suspects_is_said_where_their_shares_do_not_fall() -> None:
+    """The highest step of the agent with the most blame stands above one with more; else nothing is said."""
+    run = small_run()
+    unordered = drawn(ShownRun("x", run), verdict=Attribution.of(run, [0, 3, 0, 3, 4], failure_score=1, tracer=_TRACER))
+    ordered = drawn(ShownRun("x", run), verdict=Attribution.of(run, [0, 4, 0, 3, 2], failure_score=1, tracer=_TRACER))
+
+    assert "most to blame: solver at step 1, 0.30" in unordered
+    assert "next suspects: step 4 checker 0.40, step 3 solver 0.30\nstep 1 comes first as the highest of" in unordered
+    assert "comes first" not in ordered
 
 
 def test_an_abstention_keeps_its_reason() -> None:
     """A verdict that names nobody anyway is left as it is."""
     verdict = Attribution.abstain(talk(1), "nothing to read", TracerIdentity("x", "1"))
 
-    assert without_idle_suspects(verdict, "unknown") is verdict
+    assert without_idle_suspects(verdict) is verdict
 
 
 def test_evidence_far_down_is_shown_where_it_stands() -> None:
@@ -328,10 +325,12 @@ def test_no_more_runs_are_read_than_needed() -> None:
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ("nothing.jsonl", "expected a file, or the id of a stored trace (4 to 32 hex digits), got 'nothing.jsonl'"),
-        ("\x1b]0;x", "expected a file, or the id of a stored trace"),
-        ("", "expected a file, or the id of a stored trace"),
-        ("no*thing.jsonl", "expected a recorded run, got none"),
+        (
+            "nothing.jsonl",
+            "expected a file, or a stored run by its id, the beginning of its task, or `last`, got 'noth",
+        ),
+        ("\x1b]0;x", r"got '\x1b]0;x': no such file, and no"),
+        ("no*thing.jsonl", "got 'no*thing.jsonl': no such file, and no"),
     ],
 )
 def test_what_is_not_there_is_said(said: str, error: str) -> None:
@@ -396,7 +395,8 @@ ANSWERED = ["The hotel has 36 rooms.", "12 * 3 = 36, and a night costs 84.50 eur
 def test_claims_of_the_answer_are_followed_back(tmp_path: Path) -> None:
     """One look: the claim, through whom it went, and that there is nothing before; with a source in the task, that."""
     pytest.importorskip("blamespan_tracer.ledger")
-    lacking, given = talk(1, ANSWERED, agents=PAIR), talk(1, ANSWERED, agents=PAIR, task="36 rooms at 84.50 euros?")
+    lacking = talk(1, ANSWERED, agents=PAIR)
+    given = talk(1, ANSWERED, agents=PAIR, task="36 rooms at 84.50 euros?", outcome="succeeded")
     files = [tmp_path / "lacking.jsonl", tmp_path / "given.jsonl"]
     for file, one in zip(files, (lacking, given), strict=True):
         file.write_text(otlp(one))
@@ -418,10 +418,73 @@ def test_claims_come_as_one_json_document(tmp_path: Path) -> None:
     document = json.loads(run(tmp_path / "run.jsonl", "--claims", "--json").stdout)
 
     assert document["answer"] == {"step": 2, "agent": "planner"}
-    assert [(one["claim"], one["is_unsupported"]) for one in document["claims"]] == [("36", True), ("84.50", True)]
+    assert [(one["claim"], one["is_unsupported"]) for one in document["claims"]] == [("84.50", True), ("36", True)]
+    assert {one["standing"] for one in document["claims"]} == {"no source"}
     assert [mention["kind"] for mention in document["claims"][0]["mentions"]] == ["agent", "unsupported"]
     assert [mention["step"] for mention in document["suspects"]] == [0, 1]
     assert re.fullmatch("[0-9a-f]{16}", document["suspects"][0]["span_id"])
+
+
+SOURCE = "Aurora: 38 rooms. A night costs 84.50 euros, train ICE 74 leaves on 2 May 2025 at 10:15."
+WRONG = "FINAL ANSWER: ICE 74 leaves on 2 May 2025 for the Aurora with its 36 rooms at 84.50 euros."
+
+
+def judged_talk(answer: str, *, is_blamed: bool, outcome: Outcome = "failed") -> dict[str, tuple[str, str]]:
+    """Return of each value of an answer how it stands and what is had instead, in the order in which they are shown."""
+    trace = talk(1, ["I look it up.", SOURCE, answer], agents=("a", "desk", "b"), task="Is it ICE 74?", outcome=outcome)
+    trace = replace(trace, agents=(Agent("a"), Agent("desk", "user"), Agent("b")))
+    evidence = [Evidence(2, answer, 0.9, Contradicted(1, "Aurora: 38 rooms."))] if "36" in answer else []
+    verdict = Attribution.of(
+        trace,
+        [0.1, 0, 0.9] if is_blamed else [0.9, 0, 0.1],
+        failure_score=0.9,
+        tracer=TracerIdentity("fixed", "1"),
+        evidence=evidence if is_blamed else (),
+    )
+    answer_shown = showing_claims.answer_of(trace, verdict)
+    assert answer_shown is not None
+    return {claim.mentions[0].value: (claim.standing, claim.mentions[0].contradicted) for claim in answer_shown.claims}
+
+
+def test_values_that_the_answer_is_about_come_first() -> None:
+    """What a source contradicts, then amounts and dates; then names; last what the task said itself."""
+    pytest.importorskip("blamespan_tracer.ledger")
+
+    shown = judged_talk(WRONG, is_blamed=True)
+
+    first, *amounts, last = shown
+    assert (first, set(amounts), last) == ("36", {"2 May 2025", "84.50"}, "74")
+
+
+def test_claim_of_a_suspected_step_is_not_called_sourced() -> None:
+    """In a suspected step no claim has simply a source: of one that is contradicted the source stands beside it."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    right = WRONG.replace("36", "38")
+
+    blamed, other = judged_talk(WRONG, is_blamed=True), judged_talk(right, is_blamed=False)
+    sound = judged_talk(right, is_blamed=True, outcome="succeeded")
+
+    assert blamed["36"][0] == "contradicted"
+    assert "38 rooms" in blamed["36"][1]
+    assert {standing for standing, _ in blamed.values()} == {"contradicted", "suspected"}
+    assert (
+        {standing for standing, _ in other.values()} == {standing for standing, _ in sound.values()} == {"has a source"}
+    )
+
+
+def test_claim_of_a_step_that_breaks_a_rule_is_not_called_sourced() -> None:
+    """A rule that a step breaks is enough, whatever the verdict says; one that is left open is not."""
+    pytest.importorskip("blamespan_tracer.ledger")
+    trace = talk(1, ["36 rooms.", "So 36 rooms."], agents=PAIR, task="36 rooms?", outcome="unknown")
+    broken = BrokenRule("sum-holds", "", "fail", 0, "", "")
+
+    standings = []
+    for rule in (broken, replace(broken, outcome="inconclusive")):
+        answer = showing_claims.answer_of(trace, None, [rule])
+        assert answer is not None
+        standings.append((answer.claims[0].standing, answer.summary))
+
+    assert standings == [("suspected", "1 from suspected steps"), ("has a source", "each with a source")]
 
 
 def test_json_needs_claims(tmp_path: Path) -> None:

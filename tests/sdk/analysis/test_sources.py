@@ -103,11 +103,9 @@ def test_what_cannot_be_found_is_an_error_in_its_place(folder: Path) -> None:
 
     assert numbers_in(found) == [3, 1]
     said = errors_in(found)
-    assert [text.partition(":")[0] for text in said[:3]] == [
-        "expected a readable file, got 'no.jsonl' (No such file or directory). Check the path.",
-        "x/*.jsonl",
-        "a/notes.md",
-    ]
+    assert "got 'no.jsonl': no such file, and no" in said[0]
+    assert "got 'x/*.jsonl': no such file, and no" in said[1]
+    assert said[2].startswith("a/notes.md: ")
     assert len(said) == 4
 
 

@@ -13,10 +13,11 @@ from blamespan import conventions as words
 from blamespan import emit
 from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.sources import runs_in
+from blamespan.annotate import read_verdict
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.pipeline import AttributedRun, attribute_runs
+from blamespan.pipeline import AttributedRun, AttributedTrace, attribute_runs
 from blamespan.rebuilding.continuing import WAITS, join_parts
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span, SpanLink
@@ -122,6 +123,30 @@ def test_blame_on_an_earlier_part_stands_on_that_part() -> None:
     assert second.attribution.abstained is not None
 
 
+class DoubtsBarely(BlamesSaying):
+    """Gives all of the blame to the steps that say the word, and says that the run rather did not fail."""
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        verdicts = super().attribute(traces)
+        shares = [tuple(replace(step, score=round(step.score)) for step in verdict.steps) for verdict in verdicts]
+        return [replace(verdict, failure_score=0.1, steps=one) for verdict, one in zip(verdicts, shares, strict=True)]
+
+
+def test_sound_run_in_parts_accuses_no_part() -> None:
+    """Where nobody is named no part says who is most to blame; a part that holds no share gets none."""
+    first = part(1, "plan", "wrong", waits=True)
+    [run] = attribute_runs(runs_of(part(2, "write")), DoubtsBarely(), spans_of=lambda _: first)
+    trace = AttributedTrace([run])
+    texts = [str(value) for span in run.annotations().values() for value in span.values()]
+    [back] = [read_verdict(replace(run.run, spans=tuple(trace.on(run.run.spans, is_complete=True))))]
+
+    assert [one.attribution.word for one in (run, *run.earlier)] == ["no sign of failure"] * 2
+    assert not any("to blame" in text for text in texts)
+    assert trace.on_earlier_parts() == []
+    assert back is not None
+    assert (back.word, back.abstained, back.decisive_step) == ("no sign of failure", None, None)
+
+
 @pytest.mark.parametrize(
     "known",
     [
@@ -175,15 +200,15 @@ def test_one_part_joined_is_itself() -> None:
 
 
 def test_file_with_all_parts_is_analyzed_as_one_run(tmp_path: Path) -> None:
-    """Offline likewise: the part that waits is not judged, the one that goes on is judged with it."""
+    """Offline likewise: the parts are one run, in whatever order they stand, and it is judged as a whole."""
     path = tmp_path / "traces.jsonl"
-    spans = [*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes"), *part(7, "wrong")]
+    spans = [*reversed([*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes")]), *part(7, "wrong")]
     path.write_text(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) + "\n")
     runs = [run for run in runs_in([path]) if isinstance(run, RecordedRun)]
     results = [result.verdict for result in attribute_recorded(runs, BlamesSaying())]
 
-    assert [(verdict.abstained, verdict.decisive_step) for verdict in results] == [
-        (WAITS, None),
-        (f"most to blame is agent-1 at step 1 of another part of this run, trace {1:032x}", None),
-        (None, 0),
+    assert [(run.trace.trace_id, len(run.trace.steps), run.trace.task) for run in runs] == [
+        (f"{2:032x}", 3, "What is 12 * 3?"),
+        (f"{7:032x}", 1, "What is 12 * 3?"),
     ]
+    assert [(verdict.abstained, verdict.decisive_step) for verdict in results] == [(None, 1), (None, 0)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from blamespan.attribution import check_verdict
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.labels.file import LabelsFile
@@ -116,7 +117,7 @@ def test_known_outcome_is_not_given_back_as_a_finding(
 
     told, untold = taught.attribute([run, replace(run, outcome="unknown")])
 
-    assert told.failure_score == 1.0
+    assert check_verdict(told, run).failure_score == 1.0
     assert told.unaided_score == untold.failure_score
     assert not untold.calls_failed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,8 @@ FOLDER = Path(__file__).parents[3] / "tracer_model"
 LEARNT = sorted((FOLDER / "transcripts").glob("*.txt"))
 HELD_OUT = sorted((FOLDER / "transcripts" / "held_out").glob("*.txt"))
 FILES = [*LEARNT, *HELD_OUT]
+TINY = sorted((FOLDER / "transcripts").glob("tiny*/*.txt"))
+RELATIONS = sorted((FOLDER / "transcripts").glob("relations*/*.txt"))
 COMPOSED = [path for path in FILES if not path.stem.startswith("played")]
 """Those whose mistake was chosen before they were written: from there on half of them are written again, without it."""
 
@@ -27,7 +30,7 @@ def runs_of(path: Path) -> tuple[RecordedRun, ...]:
     return tuple(one for one in found if isinstance(one, RecordedRun))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*FILES, *TINY, *RELATIONS], ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_run_is_labelled_and_its_labels_can_be_meant(path: Path) -> None:
     """A failed run has one mistake, by an agent, with a mode; a sound one none; every step says something."""
     for run in runs_of(path):
@@ -56,6 +59,84 @@ def test_twins_are_the_same_up_to_the_mistake(path: Path) -> None:
         said, other = ([(step.agent, step.content) for step in one.trace.steps] for one in (run, twin))
         assert said[: max(decisive - 1, 0)] == other[: max(decisive - 1, 0)]
         assert said[decisive] != other[decisive]
+
+
+def test_tiny_runs_are_sound_short_and_of_both_frameworks() -> None:
+    """Two to five steps each, half of them AutoGen's; of those held out no task is among those to look at."""
+    sides = {
+        name: [run for path in TINY if path.parent.name == name for run in runs_of(path)]
+        for name in ("tiny", "tiny_held_out")
+    }
+    tasks = {name: {run.trace.task for run in runs} for name, runs in sides.items()}
+
+    assert not tasks["tiny"] & tasks["tiny_held_out"]
+    for runs in sides.values():
+        teams = [run.origin.family.partition(" ")[0] for run in runs if run.origin is not None]
+        assert Counter(teams) == {"autogen": 15, "langgraph": 15}
+        assert all(run.trace.outcome == "succeeded" and 2 <= len(run.trace.steps) <= 5 for run in runs)
+
+
+@pytest.mark.parametrize("path", RELATIONS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_programs_of_relations_stand_with_a_mistake_and_a_moved_one(path: Path) -> None:
+    """Each has a sound run; two agents make a mistake in turn; until then all is the same, word for word."""
+    programs: dict[str, list[RecordedRun]] = {}
+    for run in runs_of(path):
+        programs.setdefault(run.trace.task, []).append(run)
+    failed = {task: [run for run in runs if run.faults] for task, runs in programs.items()}
+
+    assert sum(bool(runs) for runs in failed.values()) >= 6
+    for task, (sound, *_) in programs.items():
+        assert sound.trace.outcome == "succeeded"
+        if failed[task]:  # a decoy whose task differs stands for itself
+            first, second = failed[task]
+            assert first.faults
+            assert second.faults
+            assert first.faults[0].step != second.faults[0].step
+            for run in (first, second):
+                decisive = run.origin.decisive if run.origin else None
+                assert decisive is not None
+                steps, twin = ([(step.agent, step.content) for step in one.trace.steps] for one in (run, sound))
+                assert steps[:decisive] == twin[:decisive]
+                assert steps[decisive] != twin[decisive]
+
+
+def test_programs_held_out_share_no_task_with_those_to_look_at() -> None:
+    """Nor an agent's whole words, so that no sentence is known by heart."""
+    looked_at, held_out = (
+        {text for path in RELATIONS if path.parent.name == name for run in runs_of(path) for text in _texts(run)}
+        for name in ("relations", "relations_held_out")
+    )
+
+    assert looked_at
+    assert not looked_at & held_out
+
+
+def _texts(run: RecordedRun) -> set[str]:
+    return {run.trace.task} | {step.content for step in run.trace.steps if len(step.content) > 30}
+
+
+_SIGN = "[-+*\N{MULTIPLICATION SIGN}]"
+_NUMBER = r"[€$]?(\d[\d,.]*)"
+_UNIT = r"(?: [a-zA-Z/]+\d?)?"
+_SUM = re.compile(rf"(?<![\w.,]){_NUMBER}{_UNIT}((?: {_SIGN} {_NUMBER}{_UNIT})+) = \**{_NUMBER}(?! h )")
+_TERM = re.compile(f"({_SIGN}) {_NUMBER}")
+
+
+def test_sums_of_sound_runs_are_right() -> None:
+    """What a sound run writes out as a calculation comes to what it says."""
+    runs = [run for path in [*TINY, *RELATIONS] for run in runs_of(path) if run.trace.outcome == "succeeded"]
+    sums = [match for run in runs for step in run.trace.steps for match in _SUM.finditer(step.content)]
+
+    assert len(sums) >= 15
+    for match in sums:
+        terms = [
+            sign.replace("\N{MULTIPLICATION SIGN}", "*") + _plain(number) for sign, number in _TERM.findall(match[2])
+        ]
+        assert eval(_plain(match[1]) + "".join(terms)) == pytest.approx(float(_plain(match[4])), abs=0.005), match[0]
+
+
+def _plain(number: str) -> str:
+    return number.rstrip(".,").replace(",", "")
 
 
 def test_recipe_learns_from_all_but_those_held_out() -> None:

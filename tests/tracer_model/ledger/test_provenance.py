@@ -234,3 +234,29 @@ def test_nobody_who_does_not_want_claims_on_spans_gets_them(monkeypatch: pytest.
     monkeypatch.setenv("BLAMESPAN_CLAIMS", "none")
 
     assert note_run(_run("How many rooms?", _GUESS)).run == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "calculation", "sources"),
+    [
+        (
+            "It is due 30 days after 3 March 2025, that is on 2 April 2025.",
+            "2025-03-03 + 30 days",
+            {"3 March 2025", "30"},
+        ),
+        ("It is due 30 days after 3 March 2025, that is on 3 April 2025.", "", set()),
+        ("It began 75 minutes before 10:55, so at 9:40.", "10:55 - 75 minutes", {"10:55", "75"}),
+        ("It began 75 minutes before 10:55, so at 9:45.", "", set()),
+    ],
+)
+def test_a_counted_date_or_time_goes_back_to_the_day_and_the_number_of_days(
+    said: str, calculation: str, sources: set[str]
+) -> None:
+    """A date is calculated from a date and a number of days; a day more is not."""
+    task = "Dated 3 March 2025, 30 days net. It ends at 10:55 after 75 minutes."
+    provenance = trace_answer(_run(task, ("Clerk", "message", said)))
+
+    counted = provenance.ancestors[provenance.claims[-1]]
+
+    assert (counted.kind, counted.calculation) == ("calculation" if calculation else "unsupported", calculation)
+    assert {provenance.ancestors[index].mention.value.text for index in counted.sources} == sources

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.errors import ConfigError, MissingExtra, TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
 from blamespan_tracer.auto import tracer as auto
@@ -128,18 +128,19 @@ def test_company_and_order_change_no_verdict() -> None:
 
 
 def _without_package(*_: object) -> None:
-    from blamespan.errors import MissingExtra
-
     raise MissingExtra("the tracer 'reader' needs a language model, and found none")
 
 
-def test_without_a_language_model_the_small_tracer_answers(
+def test_without_a_language_model_only_the_default_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is installed that reads: `reader` is `auto`, and says so once."""
+    """Nothing that reads is installed: `reader` is refused; `auto` with a budget goes without, and says so once."""
     monkeypatch.setattr(auto, "require", _without_package)
+    monkeypatch.setenv("BLAMESPAN_READER_BUDGET", "4096")
+    with pytest.raises(MissingExtra, match="found none"):
+        load_tracer("reader")
     with caplog.at_level(logging.WARNING):
-        tracer = load_tracer("reader")
+        tracer = load_tracer("auto")
         tracer.attribute([_run(*SAID), _run(*SAID[:2])])
 
     assert tracer.identity.name == "auto"

@@ -19,17 +19,13 @@ class AutoData:
         pairs: Folder that `blamespan generate edits` made; sources that its recipe holds out are not learnt from.
         every_kind: Whether kinds of edits that it holds out are; no to measure weights on kinds that they do not know.
         who_and_when: Folder of Who&When runs whose decisive step people labelled.
-        agents: File of AEGIS runs.
-        corpora: Folders of simulated runs that `blamespan generate` made.
-        most: Most runs of each kind that the gate learns from.
+        most: Most runs that the gate learns from beside those of labelled teams.
     """
 
     pairs: str = "edits"
     every_kind: bool = True
     who_and_when: str = "who_and_when_dev"
-    agents: str = "aegis/train.jsonl.xz"
-    corpora: Listed[str] = ("small",)
-    most: PositiveCount = 600
+    most: PositiveCount = 1_200
 
 
 @dataclass(frozen=True, slots=True)

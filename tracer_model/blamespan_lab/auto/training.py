@@ -25,13 +25,12 @@ from blamespan_lab.auto.claims import JudgedRuns, judge_pairs
 from blamespan_lab.auto.evidence import EvidenceExample, fit_pointer, lay_out_pairs, observe_all
 from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_labelled_team
 from blamespan_lab.auto.recipe import AutoRecipe
-from blamespan_lab.corpus.storage import read_sides
 from blamespan_lab.edits.generate import LabelledPair, read_pairs
 from blamespan_lab.labels.learning import CurvePoint, measure_curve, read_steps
 from blamespan_lab.measuring.pairs import runs_of_pairs
 from blamespan_lab.measuring.who_and_when import SUBSETS, SubsetFigures, evaluate_subset, read_subset
 from blamespan_lab.network.calibrating import mass_ahead, mass_holding
-from blamespan_lab.recorded_runs import group_by_task, read_runs
+from blamespan_lab.recorded_runs import group_by_task
 from blamespan_tracer.auto.evidence_pointer import EvidencePointer
 from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer, labelled_team_features
 from blamespan_tracer.auto.observations import ObservedRun
@@ -101,7 +100,7 @@ def train_auto(recipe: AutoRecipe, data: Path, out: Path) -> TrainedAuto:
     labelled = _read_labelled([run for runs in teams.values() for run in runs], judged, network, lexical)
     labelled_team = fit_labelled_team(labelled, penalty=recipe.penalty, agent_part=recipe.agent_part)
     _log.info("pointer for labelled teams fitted to %d runs", len(labelled))
-    gate, gate_rate = _fit_gate(recipe, data, pairs, labelled, network)
+    gate, gate_rate = _fit_gate(recipe, pairs, labelled, network)
     weights = AutoWeights(
         table=judged.table,
         claims=judged.model,
@@ -196,23 +195,14 @@ def _read_labelled(
 
 
 def _fit_gate(
-    recipe: AutoRecipe,
-    data: Path,
-    pairs: Sequence[LabelledPair],
-    labelled: Sequence[LabelledSteps],
-    network: NetworkTracer,
+    recipe: AutoRecipe, pairs: Sequence[LabelledPair], labelled: Sequence[LabelledSteps], network: NetworkTracer
 ) -> tuple[Gate, float]:
-    """Fit the gate to runs of every kind, each kind weighing alike, and return how often it is right on others."""
+    """Fit the gate to runs of both kinds, each kind weighing alike, and return how often it is right on others."""
     most, draws = recipe.data.most, random.Random(recipe.seed)  # noqa: S311  # draws runs, no secrets
-    simulated = [run.trace for folder in recipe.data.corpora for run in read_sides(data / folder)[0]]
-    injected = [run.trace for run in read_runs("aegis", data / recipe.data.agents)]
     prose = list({pair.untouched.trace.trace_id: pair.untouched.trace for pair in pairs}.values())
-    groups: list[list[MessageActionTrace]] = [
-        draws.sample(group, min(most, len(group))) for group in (simulated, injected)
-    ]
-    groups += [[run.run.trace for run in labelled], draws.sample(prose, min(2 * most, len(prose)))]
-    for group in (groups[0], groups[-1]):  # what is short is of neither kind for that alone
-        group += [_begin(trace, draws.randint(*_BEGINNING)) for trace in draws.sample(group, len(group) // 4)]
+    groups = [[run.run.trace for run in labelled], draws.sample(prose, min(most, len(prose)))]
+    # what is short is no labelled team for that alone
+    groups[1] += [_begin(trace, draws.randint(*_BEGINNING)) for trace in draws.sample(groups[1], len(groups[1]) // 4)]
     rows = [gate_features(run.features).astype(np.float64) for group in groups for run, _ in network.read(group)]
     kinds = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     table = np.stack(rows)
@@ -226,11 +216,11 @@ def _fit_gate(
     for number, kind in enumerate(RUN_KINDS):
         _log.info("gate: %s %.1f %% of %d", kind, 100 * hits[kinds == number].mean(), (kinds == number).sum())
     model = _gate_model(recipe).fit(scaled, kinds)
-    gate = Gate(
+    gate = Gate(  # a logistic regression of two classes is a softmax in which the other class scores 0
         mean.astype(np.float32),
         spread.astype(np.float32),
-        model.coef_.T.astype(np.float32),
-        model.intercept_.astype(np.float32),
+        np.stack([np.zeros_like(model.coef_[0]), model.coef_[0]], axis=1).astype(np.float32),
+        np.array([0.0, model.intercept_[0]], np.float32),
     )
     return gate, 100 * float(hits.mean())
 

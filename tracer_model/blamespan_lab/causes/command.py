@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from blamespan.errors import ConfigError
+from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ Examples:
   blamespan verify traces.jsonl my_team.app:make --repeats 5 --budget 400 --out verified.jsonl --labels labels.jsonl
 """
 )
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("trace", metavar="TRACE")
 @click.argument("program", metavar="MODULE:FACTORY")
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
 @click.option("--correction", "given", metavar="STEP=TEXT", multiple=True, help="What a step says instead; repeatable.")
@@ -74,7 +74,7 @@ Examples:
 @click.option("--labels", type=click.Path(path_type=Path), metavar="FILE", help="Add what was confirmed to this file.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 def verify(
-    path: Path,
+    trace: str,
     program: str,
     check: str | None,
     given: tuple[str, ...],
@@ -96,6 +96,7 @@ def verify(
 ) -> None:
     """Put the suspects in TRACE right, one by one, and say whether the run then ends otherwise.
 
+    TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
     the task. A suspect is confirmed if the run succeeds with its step put right, and fails with it as it was.
     """
@@ -108,7 +109,7 @@ def verify(
     from blamespan_lab.replay.rerun import read_replayable
 
     texts = read_corrections(given, file)
-    run = read_replayable(path, which, format_name=format_name)
+    run = read_replayable(trace, which, format_name=format_name)
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
     if labels is not None:
         LabelsFile(labels).check()
@@ -151,14 +152,14 @@ def _verdict_on(run: ReplayableRun, tracer_name: str | None) -> Attribution:
     """Return the verdict in the file, unless a tracer is asked for; its revision is the latest one's."""
     from blamespan import conventions as words
     from blamespan.annotate import is_verdict, read_verdict
-    from blamespan.tracers import load_tracer
+    from blamespan.tracers import ask_tracer, load_tracer
 
     trace = run.recorded.trace
     recorded = read_verdict(run.spans, trace) if run.spans is not None and tracer_name is None else None
     if recorded is not None and recorded.abstained is None and run.spans is not None:
         revisions = [span.integer(words.REVISION) or 0 for span in run.spans.spans if is_verdict(span)]
         return replace(recorded, revision=max([recorded.revision, *revisions]))
-    [verdict] = load_tracer(tracer_name or DEFAULT_TRACER).attribute([trace])
+    [verdict] = ask_tracer(load_tracer(tracer_name or DEFAULT_TRACER), [trace])
     return verdict
 
 
@@ -203,6 +204,8 @@ def _write_back(url: str, run: ReplayableRun, verdict: Attribution) -> None:
     writer = open_writer(url, on_failure=lambda failure: click.echo(f"blamespan: {failure}", err=True))
     try:
         writer.write([(run.recorded, verdict)])
+        for note in getattr(writer, "notes", ()):
+            click.echo(f"blamespan: {note}", err=True)
     finally:
         writer.close()
     if writer.failed:
@@ -343,7 +346,7 @@ Examples:
   blamespan blame traces.jsonl --tracer network --json
 """
 )
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("trace", metavar="TRACE")
 @click.argument("program", metavar="[MODULE:FACTORY]", required=False)
 @click.option("--method", type=click.Choice(["shapley"]), default="shapley", show_default=True)
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
@@ -385,7 +388,7 @@ Examples:
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 def blame(
-    path: Path,
+    trace: str,
     program: str | None,
     method: str,
     check: str | None,
@@ -406,6 +409,7 @@ def blame(
 ) -> None:
     """Share the failure in TRACE out among the agents, so that the shares add up.
 
+    TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     An agent's Shapley share is what putting it right brings, in the mean over all orders in which agents can be put
     right. All coalitions of up to six agents are tried; beyond, or where the budget does not do, orders are drawn, each
     with its reverse, and the standard error is told.
@@ -415,7 +419,7 @@ def blame(
     from blamespan_lab.replay.rerun import read_replayable
 
     texts = read_corrections(given, file)
-    run = read_replayable(path, which, format_name=format_name)
+    run = read_replayable(trace, which, format_name=format_name)
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
     verdict = _verdict_on(run, tracer_name)
     if verdict.decisive_step is None and not texts:
@@ -436,7 +440,7 @@ def blame(
                 run, verdict, program, check, texts, by, asked, repeats, budget, pairs, seed, timeout_s, processes
             )
     except NoShares as error:
-        raise ConfigError(f"expected a failure that can be shared out, got none: {error}") from error
+        raise BlamespanError(f"expected a failure that can be shared out, got none: {error}") from error
     if wants_json:
         click.echo(json.dumps(_shares_as_json(run, shares, lacking, method, spent)))
     else:
@@ -473,7 +477,7 @@ def _replayed_shares(
     from blamespan.cores import cores
     from blamespan_lab.causes.blame import ReplayedWorth, correct_agents
     from blamespan_lab.causes.corrections import UserCorrections
-    from blamespan_lab.causes.shapley import MOST_EXACT, NoShares, shapley
+    from blamespan_lab.causes.shapley import MOST_EXACT, NoShares, ShapleyShares, shapley
     from blamespan_lab.causes.trials import ProgramTrials
     from blamespan_lab.causes.verify import CallBudget, list_suspects
 
@@ -482,7 +486,9 @@ def _replayed_shares(
     writers: list[CorrectionWriter] = [UserCorrections(texts), _writer(by, run, verdict)]
     corrections, lacking = correct_agents(run.script.trace, verdict, texts, writers, spending)
     if not corrections:
-        raise NoShares(f"no agent can be put right: {next(iter(lacking.values()), 'nobody is blamed')}")
+        if not lacking:
+            raise NoShares("no agent can be put right: nobody is blamed")
+        return ShapleyShares({}, {}, True, 0, 0, 0.0, 0.0), lacking, budget - spending.left
     count = processes or cores()
     with ProgramTrials(program, check, run.script, task, timeout_s, count) as trials:
         _require_failure(trials.original().ran)
@@ -526,9 +532,14 @@ def _print_shares(
     for agent, share in sorted(shares.shares.items(), key=lambda item: -item[1]):
         error = [] if shares.is_exact else [f"{100 * shares.errors[agent]:.1f}"]
         table.add_row(f"{100 * share:.1f} %", *error, printable(agent))
+    for agent in lacking:
+        table.add_row("-", *([] if shares.is_exact else ["-"]), printable(agent))
     Console().print(table)
     for agent, reason in lacking.items():
         click.echo(f"not put right: {printable(agent)}: {printable(reason)}", err=True)
+    if not shares.shares:
+        click.echo('nothing was tried. Say what a step says instead: --correction "STEP=TEXT"', err=True)
+        return
     how = (
         f"all {shares.coalitions} coalitions tried"
         if shares.is_exact

@@ -10,7 +10,7 @@ from pathlib import Path
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun, load_importer
 
-__all__ = ["IMPORTERS", "SourceFile", "read_sound_runs", "read_written_failures", "source_files"]
+__all__ = ["IMPORTERS", "SourceFile", "is_sound", "read_sound_runs", "read_written_failures", "source_files"]
 
 IMPORTERS: Mapping[str, str] = {
     "transcripts": "transcript",
@@ -66,7 +66,7 @@ def read_sound_runs(source: SourceFile) -> Iterator[RecordedRun]:
         UnreadableInput: if nothing of the file can be read.
     """
     for run in load_importer(source.importer).read(source.path):
-        if isinstance(run, RecordedRun) and len(run.trace.steps) > 1 and _is_sound(run):
+        if isinstance(run, RecordedRun) and len(run.trace.steps) > 1 and is_sound(run):
             yield run
 
 
@@ -83,5 +83,6 @@ def read_written_failures(source: SourceFile) -> dict[str, list[RecordedRun]]:
     return failures
 
 
-def _is_sound(run: RecordedRun) -> bool:
+def is_sound(run: RecordedRun) -> bool:
+    """Check whether a run succeeded, or is labelled as free of errors."""
     return run.trace.outcome == "succeeded" or (run.trace.outcome == "unknown" and run.faults == ())

@@ -6,8 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,10 +27,11 @@ __all__ = ["evaluate_feedback", "feedback"]
     epilog="""\b
 Examples:
   blamespan feedback traces.jsonl > feedback.txt
+  blamespan feedback last --failed
   blamespan feedback traces.jsonl --run 2 --tracer network --json
 """
 )
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("trace", metavar="[TRACE]", default="")
 @click.option("--run", "which", metavar="ID|N", help="This run alone: its number, from 1, or its trace id.")
 @click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
 @click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
@@ -43,7 +43,7 @@ Examples:
 @click.option("--failed", "has_failed", is_flag=True, help="Runs whose outcome nobody recorded have failed.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
 def feedback(
-    path: Path,
+    trace: str,
     which: str | None,
     format_name: str | None,
     tracer_name: str,
@@ -53,9 +53,11 @@ def feedback(
 ) -> None:
     """Write what the next attempt at a task should be told, from the runs recorded in TRACE.
 
+    TRACE is as for `blamespan analyze`: a file, a run in this machine's store, or nothing for all of these.
     Put it behind the task of the next attempt; `blamespan.retry()` does both. Runs known to have succeeded need none.
     Where nobody recorded how a run ended, nobody is blamed unless more likely at fault than not, or with --failed.
     """
+    from blamespan.analysis.engines.outcomes import attribute_recorded
     from blamespan.tracers import load_tracer
     from blamespan_lab.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
 
@@ -63,24 +65,25 @@ def feedback(
     tracer = load_tracer(tracer_name)
     advice = _load_judge() if chosen == "judge" else None  # after the tracer: a judge's account is for both
     n_written = n_unreadable = 0
-    for run in _runs(path, format_name, which):
+    for run in _runs(trace, format_name, which):
         if isinstance(run, UnreadableInput):
             n_unreadable += 1
             _say(str(run))
         elif run.trace.outcome == "succeeded":
             _say(f"{run.source}: this run succeeded, so there is nothing to put right")
         else:
-            trace = replace(run.trace, outcome="failed") if has_failed else run.trace
-            [verdict] = tracer.attribute([trace])
-            if not is_known_to_have_failed(trace) and not is_suspected(verdict):
+            judged = replace(run, trace=replace(run.trace, outcome="failed")) if has_failed else run
+            verdict = attribute_recorded([judged], tracer)[0].verdict
+            if not is_known_to_have_failed(judged.trace) and not is_suspected(verdict):
                 _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
                 continue
-            written = feedback_on(trace, verdict)
+            written = feedback_on(judged.trace, verdict)
             _print(run, _improve(written, run, advice), wants_json, is_first=n_written == 0)
             n_written += 1
     if not n_written and not n_unreadable:
         raise UnreadableInput(
-            f"{path}: expected a failed run, got none to write feedback on. Check --run and the file, or give --failed"
+            f"{trace or 'the store'}: expected a failed run, got none to write feedback on. Check --run and TRACE, or "
+            "give --failed"
         )
     if n_unreadable:
         sys.exit(1)
@@ -102,12 +105,12 @@ def _load_judge() -> JudgedAdvice:
     return JudgedAdvice(JudgeSettings.from_environment())
 
 
-def _runs(path: Path, format_name: str | None, which: str | None) -> Iterator[RecordedRun | UnreadableInput]:
+def _runs(trace: str, format_name: str | None, which: str | None) -> Iterator[RecordedRun | UnreadableInput]:
     from blamespan.analysis.sources import runs_in
     from blamespan.importing.selection import is_named
 
     number = 0
-    for run in runs_in([path], format_name=format_name):
+    for run in runs_in([trace] if trace else [], format_name=format_name):
         if isinstance(run, UnreadableInput):
             yield run
             continue
@@ -144,6 +147,9 @@ def _print(run: RecordedRun, written: Feedback, wants_json: bool, *, is_first: b
             for suspect in written.suspects
         ],
         "quote": written.quote,
+        "contradicted_by": None if written.source is None else asdict(written.source),
+        "broken_rule": written.broken_rule or None,
+        "taken_over_by": written.taken_over_by,
         "advice": written.advice,
         "by": written.by,
         "reason": written.reason or None,

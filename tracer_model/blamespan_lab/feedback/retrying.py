@@ -21,7 +21,7 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import split_runs
 from blamespan.retrying import Attempt, Retried
 from blamespan.spans import Span
-from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
+from blamespan.tracers import DEFAULT_TRACER, Tracer, ask_tracer, load_tracer
 from blamespan_lab.feedback.writing import feedback_on, is_suspected, with_feedback
 from blamespan_lab.replay.user_program import Ran, UserProgram, load_program
 
@@ -178,6 +178,6 @@ def _longest(spans: list[Span], tracer: Tracer, *, has_failed: bool) -> Attribut
         except NoAgentSteps:  # a run in which nobody did anything
             continue
         trace = replace(trace, outcome="failed") if has_failed else trace
-        [verdict] = tracer.attribute([trace])
+        [verdict] = ask_tracer(tracer, [trace])
         return AttributedRun(run, trace, verdict)
     return None

@@ -10,20 +10,25 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from types import MappingProxyType
 
+from blamespan import conventions as words
+from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import Attribution, ModeBlame
+from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import ended_in_error
+from blamespan_tracer.ledger.values import OPPOSITES, Value, find_values
 
 __all__ = [
     "BEGIN",
     "END",
     "Feedback",
     "Note",
+    "Source",
     "SuspectStep",
     "advice_for",
     "feedback_on",
@@ -45,6 +50,8 @@ _KIND = re.compile(r"^Kind of error(?:, perhaps)?: .*\((\w+:[\w.-]+)\)", re.MULT
 _CLEAR = 0.5
 """Share of a step, or score of a mode, from which it is told as more likely than not."""
 _MOST_OTHERS, _LEAST_SHARE = 2, 0.05
+_BESIDE_CHARS = 30
+_UNIT = re.compile(r"[ \u00a0-]?(?:%|[^\W\d_]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,32 @@ class SuspectStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Words of the run that contradict what the suspect says.
+
+    Attributes:
+        step: Index of the step that says them or was given them; None for the task.
+        name: Who says them, in words, with names of the run as JSON strings.
+        quote: The words.
+        claimed: The value that the suspect states, and
+        value: the one that the source has instead; both empty where they are not told apart.
+    """
+
+    step: int | None
+    name: str
+    quote: str
+    claimed: str = ""
+    value: str = ""
+
+    def __str__(self) -> str:
+        where = self.name if self.step is None else f"{self.name} (step {self.step})"
+        values = (
+            f"has {quoted(self.value, _MOST_NAME)}, not {quoted(self.claimed, _MOST_NAME)}" if self.value else "says"
+        )
+        return f"{where} {values}: {quoted(self.quote, _MOST_QUOTE)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Feedback:
     """Feedback on one run.
 
@@ -83,6 +116,9 @@ class Feedback:
         by: Who wrote the advice: `template` or `judge`.
         reason: Why nobody could be blamed; empty where somebody is.
         is_known: Whether somebody said that the run failed; else only the tracer suspects it.
+        source: What contradicts the quote; None where nothing is known to.
+        broken_rule: The first rule that the step breaks, and how; empty where it breaks none.
+        taken_over_by: Where the blamed one asks no model, and so cannot be told anything: who went on with its words.
     """
 
     trace_id: str
@@ -98,6 +134,9 @@ class Feedback:
     by: str = "template"
     reason: str = ""
     is_known: bool = True
+    source: Source | None = None
+    broken_rule: str = ""
+    taken_over_by: str | None = None
 
     @property
     def suspects(self) -> tuple[SuspectStep, ...]:
@@ -114,7 +153,6 @@ class Feedback:
             reason = f" ({quoted(self.reason, _MOST_QUOTE)})" if self.reason else ""
             lines = [f"{failed}, and its record does not say by whose fault{reason}.", f"This time: {self.advice}"]
             return "\n".join([BEGIN, *lines, END])
-        name = quoted(self.agent, _MOST_NAME)
         first, *others = self.suspects
         is_clear = first.share >= _CLEAR
         lines = [
@@ -130,7 +168,13 @@ class Feedback:
             lines.append(f"{kind}: {self.mode.name} ({self.mode}). {self.mode.definition}")
         if self.quote:
             lines.append(f"It said: {quoted(self.quote, _MOST_QUOTE)}")
-        lines.append(f"{'Instead' if is_clear else 'If it was that, instead'}, {name}: {self.advice}")
+        if self.source is not None:
+            lines.append(f"But {self.source}")
+        if self.broken_rule:
+            lines.append(f"It breaks a rule: {self.broken_rule}")
+        asked = quoted(self.taken_over_by or self.agent, _MOST_NAME)
+        asked += ", who went on with it" if self.taken_over_by else ""
+        lines.append(f"{'Instead' if is_clear else 'If it was that, instead'}, {asked}: {self.advice}")
         lines.append("Everybody else: do not take over what was wrong there; check it.")
         return "\n".join([BEGIN, *lines, END])
 
@@ -156,20 +200,24 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
         return Feedback(trace.trace_id, None, None, None, "", advice, reason=verdict.abstained or "", is_known=is_known)
     agent = trace.steps[verdict.decisive_step].agent
     kind = _likeliest(verdict, agent)
-    own = [evidence for evidence in verdict.evidence if trace.steps[evidence.index].agent == agent]
-    at_step = [evidence for evidence in own if evidence.index == verdict.decisive_step]
+    evidence = _best_evidence(trace, verdict, agent)
+    source = _source_of(trace, evidence)
+    taken_over_by = _find_successor(trace, verdict.decisive_step)
     return Feedback(
         trace_id=trace.trace_id,
         agent=agent,
         step=verdict.decisive_step,
         mode=kind.mode if kind else None,
-        quote=next((evidence.quote for evidence in (*at_step, *own)), ""),
-        advice=advice_for(kind.mode if kind else None),
+        quote=evidence.quote if evidence else "",
+        advice=_advise(kind.mode if kind else None, source, agent if taken_over_by else None),
         share=next(blame.score for blame in verdict.agents if blame.agent == agent),
         step_share=verdict.steps[verdict.decisive_step].score,
         others=_others(trace, verdict),
         mode_score=kind.score if kind else 0.0,
         is_known=is_known,
+        source=source,
+        broken_rule=_broken_rule(trace, verdict.decisive_step),
+        taken_over_by=taken_over_by,
     )
 
 
@@ -221,6 +269,104 @@ def _others(trace: MessageActionTrace, verdict: Attribution) -> tuple[SuspectSte
         for blame in others[:_MOST_OTHERS]
         if blame.score >= _LEAST_SHARE
     )
+
+
+def _best_evidence(trace: MessageActionTrace, verdict: Attribution, agent: str) -> Evidence | None:
+    """Return the strongest words of the decisive step that contradict others, else of the step, else of its agent."""
+    own = [evidence for evidence in verdict.evidence if trace.steps[evidence.index].agent == agent]
+    ranked = sorted(own, key=lambda one: (one.index != verdict.decisive_step, one.contradicts is None))
+    return next(iter(ranked), None)
+
+
+def _source_of(trace: MessageActionTrace, evidence: Evidence | None) -> Source | None:
+    if evidence is None or evidence.contradicts is None:
+        return None
+    found = evidence.contradicts
+    return Source(found.index, _name_source(trace, found), found.quote, *_differing_values(evidence.quote, found.quote))
+
+
+def _name_source(trace: MessageActionTrace, found: Contradicted) -> str:
+    if found.index is None:
+        return "the task"
+    step = trace.steps[found.index]
+    name = quoted(step.agent, _MOST_NAME)
+    if found.quote not in step.content and found.quote in step.input_text:
+        return f"what {name} was given"
+    if step.kind != "tool_result":
+        return name
+    call = trace.steps[step.inputs[-1]] if step.inputs else step
+    tool = call.attributes.get(words.TOOL_NAME)
+    return f"the tool {quoted(tool, _MOST_NAME)}" if isinstance(tool, str) and tool else f"a tool of {name}"
+
+
+def _differing_values(claim: str, source: str) -> tuple[str, str]:
+    """Return the value of a claim that its source does not have, and the source's in its place; else two empty texts.
+
+    Of several pairs the one in the same unit, then the one with the most similar words around it.
+    """
+    ours, theirs = list(find_values(claim)), list(find_values(source))
+    pairs = [
+        (bool(own.unit) and own.unit == other.unit, _likeness(claim, own, source, other), own, other)
+        for own in ours
+        for other in theirs
+        if own.form == other.form
+        and not any(_is_same(own, one) for one in theirs)
+        and not any(_is_same(one, other) for one in ours)
+        and (own.form != "opposite" or other.key.lower() in OPPOSITES.get(own.key.lower(), ()))
+    ]
+    if not pairs:
+        return "", ""
+    *_, own, other = max(pairs, key=lambda pair: pair[:2])
+    return _with_unit(claim, own), _with_unit(source, other)
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    same_unit = one.unit == other.unit or not (one.unit and other.unit)
+    return (one.form, one.key) == (other.form, other.key) and same_unit
+
+
+def _likeness(claim: str, own: Value, source: str, other: Value) -> float:
+    ours, theirs = (
+        text[max(0, value.start - _BESIDE_CHARS) : value.stop + _BESIDE_CHARS].casefold()
+        for text, value in ((claim, own), (source, other))
+    )
+    return SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
+
+
+def _with_unit(text: str, value: Value) -> str:
+    if not value.unit:
+        return value.text
+    if value.start and text[value.start - 1] in "$€£":
+        return text[value.start - 1 : value.stop]
+    beside = _UNIT.match(text, value.stop)
+    return text[value.start : beside.end() if beside else value.stop]
+
+
+def _broken_rule(trace: MessageActionTrace, index: int) -> str:
+    rules = (rule for rule in rules_of(trace, may_take_long=True) or () if (rule.step, rule.outcome) == (index, "fail"))
+    return next((f"{rule.title} Here: {quoted(rule.reason or rule.quote, _MOST_QUOTE)}" for rule in rules), "")
+
+
+def _find_successor(trace: MessageActionTrace, index: int) -> str | None:
+    """Return who first went on with a step and asks a model, if the step's agent asks none.
+
+    Who asks a model is known by the tokens that are counted; where none are, everybody may.
+    """
+    with_model = {step.agent for step in trace.steps if step.usage is not None}
+    if not with_model or trace.steps[index].agent in with_model:
+        return None
+    later = [step for step in trace.steps[index + 1 :] if step.agent in with_model and trace.can_be_blamed(step)]
+    return next((step.agent for step in sorted(later, key=lambda step: index not in step.inputs)), None)
+
+
+def _advise(mode: ErrorMode | None, source: Source | None, instead_of: str | None) -> str:
+    """Say what to do instead: what the source has; else what mends the kind of error."""
+    if source is not None:
+        what = f"State {quoted(source.value, _MOST_NAME)}, as" if source.value else "Keep to what"
+        return f"{what} {source.name} says, or show why that is wrong."
+    if instead_of is not None:
+        return f"Check what {quoted(instead_of, _MOST_NAME)} says against the task and the sources before using it."
+    return advice_for(mode)
 
 
 def _likeliest(verdict: Attribution, agent: str) -> ModeBlame | None:

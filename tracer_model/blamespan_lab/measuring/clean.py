@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypedDict
 
+from blamespan.analysis.summary.statistics import wilson
 from blamespan.attribution import Attribution
 from blamespan.importing.recorded import RecordedRun
-from blamespan_lab.statistics import interval, percent
+from blamespan_lab.statistics import percent
 
 __all__ = ["CleanFigures", "evaluate_clean", "hide_outcome"]
 
@@ -16,7 +17,8 @@ __all__ = ["CleanFigures", "evaluate_clean", "hide_outcome"]
 class CleanFigures(TypedDict):
     """Of runs that succeeded: how many there are, how many raised an alarm, in percent, and how many no verdict.
 
-    `failure_score` is the median over the runs with a verdict; None without any.
+    `false_alarms_ci` is Wilson's 95 % interval: none of 48 does not mean none. `failure_score` is the median over the
+    runs with a verdict; None without any.
     """
 
     tracer: str
@@ -35,7 +37,7 @@ def evaluate_clean(verdicts: Sequence[Attribution], *, tracer: str) -> CleanFigu
         "tracer": tracer,
         "n": len(verdicts),
         "false_alarms": percent(alarms),
-        "false_alarms_ci": list(interval(alarms)),
+        "false_alarms_ci": [100 * end for end in wilson(sum(alarms), len(alarms))],
         "abstained": sum(verdict.abstained is not None for verdict in verdicts),
         "failure_score": scores[len(scores) // 2] if scores else None,
     }

@@ -11,6 +11,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan.analysis.summary.statistics import wilson
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
@@ -97,7 +98,7 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
         "set_share": 100
         * float(np.mean([len(chosen) / _open(run) for (run, _), chosen in zip(failed, sets, strict=True)])),
         "false_alarms": percent(alarms),
-        "false_alarms_ci": list(interval(alarms)),
+        "false_alarms_ci": [100 * end for end in wilson(sum(alarms), len(alarms))],
         "sound": len(sound),
         "evidence": evaluate_evidence(runs, verdicts),
         "by": {name: _by([part(run) for run, _ in failed], answers) for name, part in _PARTS.items()},

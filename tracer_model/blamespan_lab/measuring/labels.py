@@ -69,20 +69,27 @@ class LabelledVerdict:
     """A run with what the tracer and people say of it.
 
     Attributes:
-        verdict: The tracer's opinion.
-        failure_score: The tracer's, 0..1.
+        verdict: The tracer's opinion, without what was recorded of the run's outcome.
+        failure_score: How likely the tracer says, without that, that the run failed, 0..1; None where it does not say.
         share: Of the blame, that its decisive step has, 0..1.
         choices: Steps that could be blamed.
         people: Each person's opinion, by name; at least one.
         blind: Who of them judged without seeing a verdict.
+        recorded_failure: Whether the run was recorded as failed; None where nobody recorded an outcome.
     """
 
     verdict: Opinion
-    failure_score: float
+    failure_score: float | None
     share: float
     choices: int
     people: Mapping[str, Opinion]
     blind: frozenset[str] = frozenset()
+    recorded_failure: bool | None = None
+
+    @property
+    def has_failed(self) -> bool | None:
+        """What users are shown: the recorded outcome, or the tracer's opinion where there is none."""
+        return self.verdict.has_failed if self.recorded_failure is None else self.recorded_failure
 
     def answers(self, part: Callable[[Opinion], _PartT | None], who: Collection[str] | None = None) -> list[_PartT]:
         """List what people say of one part, those of them that say anything.
@@ -134,7 +141,11 @@ class Bin(TypedDict):
 
 
 class LabelFigures(TypedDict):
-    """What `evaluate labels` prints."""
+    """What `evaluate labels` prints.
+
+    `failed`, `false_alarms`, `missed` and `failure_ece` are of the tracer alone, and leave out runs of which it says
+    nothing without their outcome; `failed_recorded` takes the outcome of the `recorded` runs from their record.
+    """
 
     n: int
     people: dict[str, int]
@@ -144,6 +155,8 @@ class LabelFigures(TypedDict):
     agent: Right
     mode: Right
     failed: Right
+    failed_recorded: Right
+    recorded: int
     blind_step: Right
     false_alarms: Right
     missed: Right
@@ -169,7 +182,8 @@ def evaluate_labels(runs: Sequence[LabelledVerdict]) -> LabelFigures:
             f"expected labels that say something of these runs, got {len(runs)} runs without. "
             "Make some with: blamespan annotate TRACES"
         )
-    sided = [(run, failed) for run in runs if (failed := consensus(run.answers(_failed))) is not None]
+    agreed = [(run, failed) for run in runs if (failed := consensus(run.answers(_failed))) is not None]
+    sided = [(run, failed) for run, failed in agreed if run.verdict.has_failed is not None]
     stepped = [(run, step) for run in runs if (step := consensus(run.answers(_step))) is not None]
     blamed = [(run, agent) for run in runs if (agent := consensus(run.answers(_agent))) is not None]
     named = [(run, names) for run in runs if (names := _mode_names(run))]
@@ -184,11 +198,19 @@ def evaluate_labels(runs: Sequence[LabelledVerdict]) -> LabelFigures:
         "agent": _right([_is_agent(run.verdict.agent, agent) for run, agent in blamed]),
         "mode": _right([bool(run.verdict.modes & names) for run, names in named]),
         "failed": _right([run.verdict.has_failed is failed for run, failed in sided]),
+        "failed_recorded": _right([run.has_failed is failed for run, failed in agreed if run.has_failed is not None]),
+        "recorded": sum(run.recorded_failure is not None for run, _ in agreed),
         "blind_step": _right([run.verdict.step == step for run, step in blind]),
         "false_alarms": _right([bool(run.verdict.has_failed) for run, failed in sided if not failed]),
         "missed": _right([not run.verdict.has_failed for run, failed in sided if failed]),
         "step_ece": _ece(shares),
-        "failure_ece": _ece([(run.failure_score, failed) for run, failed in sided if run.verdict.step is not None]),
+        "failure_ece": _ece(
+            [
+                (run.failure_score, failed)
+                for run, failed in sided
+                if run.verdict.step is not None and run.failure_score is not None
+            ]
+        ),
         "calibration": _bins(shares),
         "among": _among(runs),
         "kappas": _kappas(runs),
@@ -295,6 +317,8 @@ Labels: TypeAlias = Mapping[str, Sequence[PersonLabel]]
 _BATCH_RUNS = 50
 _FAILED = {"agrees": True, "corrects": True, "no_failure": False, "no_agent": False, "unsure": None}
 """Whether an agent's fault made the run fail, by a label's answer."""
+_RECORDED = {"failed": True, "succeeded": False}
+"""The same, by the outcome that somebody recorded."""
 
 
 @dataclass(slots=True)
@@ -332,10 +356,10 @@ class Joined:
             if label.shown is None:
                 blind.add(label.by)
         if people:
+            score, recorded = _unaided_score(row), _RECORDED.get(row["outcome"])
+            opinion = _opinion_of_tracer(fact, score)
             self.verdicts.append(
-                LabelledVerdict(
-                    _opinion_of_tracer(fact), fact.failure_score, fact.share, _choices(row), people, frozenset(blind)
-                )
+                LabelledVerdict(opinion, score, fact.share, _choices(row), people, frozenset(blind), recorded)
             )
 
     def count_unmatched(self, labels: Labels) -> dict[str, int]:
@@ -400,13 +424,18 @@ def _opinion(label: PersonLabel, step: int | None) -> Opinion:
     return Opinion(True, named.agent, step, _canonical(named.modes))
 
 
-def _opinion_of_tracer(fact: Fact) -> Opinion:
+def _unaided_score(row: Row) -> float | None:
+    """Return the failure score without a recorded outcome, which is 0 or 1 where there is one."""
+    unaided: float | None = row["unaided_score"]
+    return row["failure_score"] if unaided is None and row["outcome"] not in _RECORDED else unaided
+
+
+def _opinion_of_tracer(fact: Fact, score: float | None) -> Opinion:
     """Return what the tracer says by itself, whatever is known of the outcome; to abstain is to raise no alarm."""
     if fact.kind == "abstained":
         return Opinion(False)
-    return Opinion(
-        fact.failure_score > NOBODY_KNOWS, fact.agent, fact.step, _canonical([fact.mode] if fact.mode else [])
-    )
+    has_failed = None if score is None else score > NOBODY_KNOWS
+    return Opinion(has_failed, fact.agent, fact.step, _canonical([fact.mode] if fact.mode else []))
 
 
 def _canonical(names: Sequence[str]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from blamespan_lab.measuring.generated import GeneratedFigures
 from blamespan_lab.measuring.labels import Among, LabelFigures, Right
 from blamespan_lab.measuring.outcomes import OutcomeFiguresOfFile
 from blamespan_lab.measuring.pairs import PairFigures
+from blamespan_lab.measuring.programs import ProgramFigures, Share
 from blamespan_lab.measuring.schemata import SchemaFigures
 from blamespan_lab.measuring.who_and_when import SubsetFigures
 
@@ -29,6 +30,7 @@ __all__ = [
     "print_outcomes",
     "print_pairs",
     "print_paradigms",
+    "print_programs",
     "print_schemata",
     "print_steps",
 ]
@@ -135,6 +137,39 @@ def print_pairs(corpus: str, tracer: str, figures: PairFigures) -> None:
         )
 
 
+_PROGRAM_ROWS = {
+    "false_alarms": "sound runs called failed",
+    "step": "failed: step",
+    "agent": "failed: agent",
+    "mode": "failed: mode",
+    "called_failed": "called failed unaided",
+    "precision": "alarms that are right",
+    "same_step": "same step named in the sound twin",
+    "followed": "moved mistakes followed",
+    "evidence": "right steps whose quotation shows the mistake",
+}
+
+
+def print_programs(title: str, tracer: str, figures: ProgramFigures) -> None:
+    """Print each figure of programs that there are cases for."""
+    shares: list[tuple[str, Share]] = [(label, figures[key]) for key, label in _PROGRAM_ROWS.items()]  # type: ignore[literal-required]
+    print_table(
+        f"{escape(printable(title))}, {tracer}",
+        ["", "cases", "of", "%", "95 %"],
+        [
+            [
+                label,
+                str(share["hits"]),
+                str(share["n"]),
+                f"{share['percent']:.1f}",
+                "{:.1f} to {:.1f}".format(*share["ci"]),
+            ]
+            for label, share in shares
+            if share["n"]
+        ],
+    )
+
+
 def print_paradigms(corpus: str, figures: Mapping[Paradigm, ParadigmFigures]) -> None:
     """Print how the evidence pointer does after each way of training."""
     print_table(
@@ -184,11 +219,14 @@ def print_labels(judge: str, figures: LabelFigures, unmatched: Mapping[str, int]
         ("step", figures["step"], among["step"]),
         ("agent", figures["agent"], among["agent"]),
         ("error mode", figures["mode"], among["mode"]),
-        ("failed or not", figures["failed"], among["failed"]),
+        ("failed or not, by the tracer alone", figures["failed"], among["failed"]),
         ("step, blind labels", figures["blind_step"], None),
         ("false alarms", figures["false_alarms"], None),
         ("failures missed", figures["missed"], None),
     ]
+    if figures["recorded"]:
+        title = f"failed or not, {figures['recorded']} outcomes recorded"
+        rows.insert(4, (title, figures["failed_recorded"], None))
     print_table(
         f"{judge}, {figures['n']} labelled runs, right in % by their labels, and people among themselves",
         ["", "tracer", "95 %", "runs", "people", "coeff.", "runs"],

@@ -88,7 +88,7 @@ def read_subset(folder: Path) -> list[RecordedRun]:
     return labelled
 
 
-def read_labelled_steps(path: Path) -> list[RecordedRun]:
+def read_labelled_steps(path: str | Path) -> list[RecordedRun]:
     """Read those runs of *path*, of any format, whose labels name the step.
 
     Raises:

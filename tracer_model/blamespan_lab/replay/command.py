@@ -32,7 +32,7 @@ Examples:
   blamespan replay traces.jsonl --run 2 --step 5 --with @corrected.txt my_team.app:make --json
 """
 )
-@click.argument("path", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("trace", metavar="TRACE")
 @click.argument("program", metavar="MODULE:FACTORY")
 @click.option("--step", type=int, required=True, help="Index of the step to put right, as `analyze` shows it.")
 @click.option("--with", "text", metavar="TEXT", help="What it says instead; @FILE reads it from a file.")
@@ -42,7 +42,7 @@ Examples:
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 def replay(
-    path: Path,
+    trace: str,
     program: str,
     step: int,
     text: str | None,
@@ -54,11 +54,12 @@ def replay(
 ) -> None:
     """Say whether the run recorded in TRACE ends otherwise if one step is put right.
 
+    TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
     the task. Whether an answer is right says --check, or the factory's attribute `check`.
     """
     instead = _instead(text)
-    script = read_script(path, which, format_name=format_name)
+    script = read_script(trace, which, format_name=format_name)
     asked = task if task is not None else script.trace.task
     for framework in ("autogen_core", "autogen_agentchat"):  # what they say of a replay that is refused is no news
         logging.getLogger(framework).addHandler(logging.NullHandler())

@@ -10,16 +10,11 @@ from pathlib import Path
 from opentelemetry.sdk.trace import TracerProvider
 
 import blamespan
-from blamespan.analysis.sources import pieces
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
-from blamespan.importing.files import read_lines
+from blamespan.analysis.sources import runs_in
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
-from blamespan.otlp.json import request_from_json
-from blamespan.otlp.proto import spans_from_proto
 from blamespan.rebuilding.runs import Run, split_runs
-from blamespan.spans import Span
-from blamespan.trace import MessageActionTrace
 from blamespan_lab.replay.playback import Playback, PromptWatcher
 from blamespan_lab.replay.script import Script, script_of
 from blamespan_lab.replay.user_program import Ran, UserProgram
@@ -67,12 +62,12 @@ class Rerun:
 
 @dataclass(frozen=True, slots=True)
 class ReplayableRun:
-    """A run read from a file, to be run again.
+    """A run that was recorded, to be run again.
 
     Attributes:
         recorded: As its importer gave it.
         script: Its answers.
-        spans: Its spans as they stand in the file; None where it holds no spans of ours in OTLP-JSON.
+        spans: Its spans; None where its source holds none.
     """
 
     recorded: RecordedRun
@@ -80,11 +75,11 @@ class ReplayableRun:
     spans: Run | None
 
 
-def read_replayable(path: Path, which: str | None = None, *, format_name: str | None = None) -> ReplayableRun:
-    """Read the run to replay from a file that `blamespan analyze` reads.
+def read_replayable(source: str | Path, which: str | None = None, *, format_name: str | None = None) -> ReplayableRun:
+    """Read the run to replay from a file or this machine's store, as `blamespan analyze` does.
 
     Args:
-        path: The file.
+        source: The file, or the name of a stored run.
         which: Its number, from 1, or how its trace's id begins, where the file holds several runs.
         format_name: Read it in this format instead of telling by its content.
 
@@ -92,49 +87,43 @@ def read_replayable(path: Path, which: str | None = None, *, format_name: str | 
         UnreadableInput: if there is no run in it.
         ConfigError: if it holds several runs, and not exactly one is named.
     """
-    runs, errors = [], []
+    runs: list[RecordedRun] = []
+    errors: list[UnreadableInput] = []
     number = 0
-    for piece in pieces([str(path)], format_name=format_name):
-        for run in piece.read():
-            if isinstance(run, UnreadableInput):
-                errors.append(run)
-                continue
-            number += 1
-            if which is None or is_named(which, number, run.trace):
-                runs.append((Path(piece.name), run))
+    for run in runs_in([source], format_name=format_name, with_spans=True):
+        if isinstance(run, UnreadableInput):
+            errors.append(run)
+            continue
+        number += 1
+        if which is None or is_named(which, number, run.trace):
+            runs.append(run)
     if not runs and errors:
         raise errors[0]
     if len(runs) != 1:
-        names = ", ".join(run.trace.trace_id for _, run in runs[:5]) or "none"
+        names = ", ".join(run.trace.trace_id for run in runs[:5]) or "none"
         more = ", ..." if len(runs) > 5 else ""
         raise ConfigError(
-            f"{path}: expected one run that can be replayed, got {len(runs)} ({names}{more}). "
+            f"{source}: expected one run that can be replayed, got {len(runs)} ({names}{more}). "
             "Name one with --run, by its number or the start of its id"
         )
-    [(file, recorded)] = runs
-    spans = _spans_of(file, recorded.trace)
+    [recorded] = runs
+    spans = _spans_of(recorded)
     return ReplayableRun(
         recorded, script_of(recorded.trace, list(spans.meanings or spans.spans) if spans is not None else ()), spans
     )
 
 
-def read_script(path: Path, which: str | None = None, *, format_name: str | None = None) -> Script:
+def read_script(source: str | Path, which: str | None = None, *, format_name: str | None = None) -> Script:
     """Read what `read_replayable` reads, and return its answers."""
-    return read_replayable(path, which, format_name=format_name).script
+    return read_replayable(source, which, format_name=format_name).script
 
 
-def _spans_of(path: Path, trace: MessageActionTrace) -> Run | None:
-    """Read the run's spans; None where the file holds no OTLP-JSON, or the spans are not ours."""
-    spans: list[Span] = []
-    try:
-        for _, line in read_lines(path):
-            if trace.trace_id.encode() in line.lower():
-                spans += spans_from_proto(request_from_json(line).resource_spans)
-        mine = [span for span in spans if span.trace_id == trace.trace_id]
-        ids = {step.span_id for step in trace.steps}
-        runs = [run for run in split_runs(mine) if ids & {span.span_id for span in run.spans}]
-    except BlamespanError:  # the importer could read it, so it is another format
+def _spans_of(recorded: RecordedRun) -> Run | None:
+    """Return the run's spans; None where its source holds none, or it paused: then they are of several traces."""
+    if recorded.parts:
         return None
+    ids = {step.span_id for step in recorded.trace.steps}
+    runs = [run for run in split_runs(recorded.spans) if ids & {span.span_id for span in run.spans}]
     return runs[0] if len(runs) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Who is asked about which run: a gate over kinds of runs, and the pointer for teams like those that people labelled.
+"""Where mistakes usually are: a pointer for teams like those that people labelled, and a gate that weighs it.
 
 Dims: T steps of a run, F features of a step, K kinds of runs, G features of a run.
 """
@@ -19,13 +19,11 @@ __all__ = ["RUN_KINDS", "Gate", "LabelledTeamPointer", "labelled_team_features"]
 
 Floats = NDArray[np.float32]
 
-RUN_KINDS: Final = ("simulated", "injected", "labelled team", "prose")
+RUN_KINDS: Final = ("labelled team", "prose")
 """Kinds of runs that the gate knows, in the order of its weights.
 
-- simulated: agents speak from templates: the tracer `network` judges.
-- injected: faults were put into language models' answers, as in AEGIS: the tracer `lexical` judges.
 - labelled team: teams like those of Who&When, of which people labelled failures.
-- prose: all others that language models wrote.
+- prose: all others.
 """
 
 _LEAST_SHARE = 1e-4
@@ -73,7 +71,11 @@ class Gate:
         """
         gate = from_tensors(cls, tensors, "gate")
         size = len(gate.mean)
-        if (gate.spread.shape, gate.weights.shape, gate.bias.shape) != ((size,), (size, len(RUN_KINDS)), (4,)):
+        if (gate.spread.shape, gate.weights.shape, gate.bias.shape) != (
+            (size,),
+            (size, len(RUN_KINDS)),
+            (len(RUN_KINDS),),
+        ):
             raise ValueError("weights of the gate of another size")
         return gate
 

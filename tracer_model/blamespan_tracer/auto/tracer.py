@@ -1,4 +1,4 @@
-"""The tracer `auto`: asks whom a run's kind asks for, and weighs what the run says against itself."""
+"""The tracer `auto`: weighs what a run says against itself, beside where mistakes usually are."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan import __version__
-from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerIdentity
+from blamespan.attribution import NOBODY_KNOWS, Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.errors import MissingExtra, TracerUnavailable
+from blamespan.pipeline import ask_part
 from blamespan.plugins import require
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
@@ -28,9 +29,10 @@ from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, judge
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls, restore_order
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.weights import AutoWeights
-from blamespan_tracer.checks import CheckResult
-from blamespan_tracer.checks.bundled.instructions import find_disobedience
+from blamespan_tracer.checks import CONTRACTS, Check, CheckResult, apply_checks, checks_in_use
+from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
+from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
 from blamespan_tracer.ledger import Ledger, read_ledger
 from blamespan_tracer.lexical import LexicalTracer
@@ -49,17 +51,19 @@ BUNDLED_READER = BUNDLED.with_name("reader.safetensors")
 
 _REPETITION = MAST["FM-1.3"]
 _LEAST_SHARE = 1e-4
-_MOSTLY = 0.5
-"""From this weight on the network's own gate says that language models wrote the run."""
-
+_MAX_EVIDENCE = 3
+_LEAST_SURPRISE = 3.5
+"""In nats: what more than one sound claim in 33 shows contradicts nothing."""
+_SHARE_OF_ALARM = 2 / 3
+"""Of the blame, for the step of a check that raises the alarm by itself: more than all others together."""
 _log = logging.getLogger(__name__)
 
-_SIMULATED, _INJECTED, _LABELLED_TEAM, _PROSE = range(len(RUN_KINDS))
+_LABELLED_TEAM, _PROSE = range(len(RUN_KINDS))
 
 
 @dataclass(frozen=True, slots=True)
 class ProseReading:
-    """What is read of a run that language models wrote.
+    """What is read of a run.
 
     Dims: T steps of the run.
 
@@ -108,9 +112,10 @@ class TrainedReader:
 
     @classmethod
     def load(cls, settings: ReaderSettings, *, reads_all: bool) -> TrainedReader | None:
-        """Load it; None, with a warning, where no language model is installed.
+        """Load it; where no language model is installed, None, with a warning, unless it reads all runs.
 
         Raises:
+            MissingExtra: if no language model is installed, and it reads all runs.
             TracerUnavailable: if the model or the weights cannot be loaded, or do not fit each other.
         """
         try:
@@ -120,6 +125,8 @@ class TrainedReader:
 
             model = load_reader(settings)
         except MissingExtra as error:
+            if reads_all:
+                raise
             _log.warning("runs are judged without a language model: %s", error)
             return None
         return cls(model, AutoWeights.load(settings.weights or BUNDLED_READER), reads_all)
@@ -142,13 +149,13 @@ class TrainedReader:
 class AutoTracer:
     """Attributes runs of every kind.
 
-    A gate reads the run as a whole. Runs of simulated agents are judged by `network`, runs with injected faults by
-    `lexical`. In all other runs, which language models wrote, each step has a score: what the network says, or for
-    teams like those of which people labelled failures what these taught of place and speaker; and on top of it what the
-    run says against the step: claims that contradict their sources, broken checks, repetition.
+    Each step has a score: what the network says, or for teams like those of which people labelled failures what these
+    taught of place and speaker; and on top of it what the run says against the step: claims that contradict their
+    sources, broken checks, repetition.
 
-    What a workflow's run contradicts by its own record (a branch, a variable, an output) is blamed by rule: no model
-    was trained on runs of workflow platforms. So is who obeys the lower of two instructions that disagree.
+    A broken check that hardly any sound run breaks raises the alarm by itself, and its step is blamed most, unless the
+    run puts it right later: see `blamespan_tracer.checks.alarms`. Where a workflow's run contradicts its own record (a
+    branch, a variable, an output), that alone is judged: no model was trained on runs of workflow platforms.
 
     Args:
         weights: What it was trained to.
@@ -157,6 +164,8 @@ class AutoTracer:
         outcome_head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
         reader: Reads what language models wrote; None where none is asked for.
         step_head: Says which steps decide what language models wrote, where a user's own labels taught one.
+        checks: What may raise the alarm by itself.
+        check_files: Digest of the files that some of them were read from; empty where all are installed.
 
     Raises:
         TracerUnavailable: if it was trained beside others.
@@ -170,6 +179,8 @@ class AutoTracer:
         outcome_head: OutcomeHead | None = None,
         reader: TrainedReader | None = None,
         step_head: StepHead | None = None,
+        checks: Sequence[Check] = CONTRACTS,
+        check_files: str = "",
     ) -> None:
         beside = (network.network.digest, lexical.lexicon.digest)
         if (weights.network, weights.lexical) != beside:
@@ -179,6 +190,7 @@ class AutoTracer:
             )
         self._weights, self._network, self._lexical, self._outcome_head = weights, network, lexical, outcome_head
         self._reader, self._step_head = reader, step_head
+        self._checks, self._check_files = tuple(checks), check_files
         self._identity = TracerIdentity("auto", __version__, weights.digest)
         if reader is not None and reader.reads_all:
             self._identity = TracerIdentity("reader", __version__, reader.weights.digest)
@@ -213,7 +225,7 @@ class AutoTracer:
 
         Raises:
             ConfigError: if a variable is wrong.
-            MissingExtra: if a device is asked for and PyTorch is not installed.
+            MissingExtra: if no language model is installed, or a device is asked for and PyTorch is not.
             TracerUnavailable: if weights are missing or damaged, or there is no such device.
         """
         return cls._in_use(TrainedReader.load(ReaderSettings.from_environment(os.environ), reads_all=True))
@@ -224,7 +236,16 @@ class AutoTracer:
         network = NetworkTracer.in_use()
         if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
             weights = replace(weights, network=network.network.digest)
-        return cls(weights, network, LexicalTracer.bundled(), outcome_head_in_use(), reader, step_head_in_use())
+        return cls(
+            weights,
+            network,
+            LexicalTracer.bundled(),
+            outcome_head_in_use(),
+            reader,
+            step_head_in_use(),
+            checks_in_use(),
+            digest_files(),
+        )
 
     @property
     def identity(self) -> TracerIdentity:
@@ -233,23 +254,20 @@ class AutoTracer:
 
     @property
     def network(self) -> NetworkTracer:
-        """The tracer that judges runs of simulated agents."""
+        """The tracer that says where mistakes usually are."""
         return self._network
 
     @property
     def lexical(self) -> LexicalTracer:
-        """The tracer that judges runs with injected faults."""
+        """The tracer that says whose words are like those of agents at fault."""
         return self._lexical
-
-    @property
-    def max_false_alarms(self) -> float:
-        """Share of sound simulated runs that its alarm was chosen to let through, 0..1."""
-        return self._network.max_false_alarms
 
     @property
     def settings(self) -> dict[str, str | float]:
         """What decides its verdicts beside the weights."""
-        settings: dict[str, str | float] = {**self._network.settings, "network": self._network.network.digest}
+        settings: dict[str, str | float] = {"network": self._network.network.digest}
+        if self._check_files:
+            settings["checks"] = self._check_files
         if self._outcome_head is not None:
             settings["outcome head"] = self._outcome_head.digest
         if self._step_head is not None:
@@ -284,14 +302,8 @@ class AutoTracer:
                 verdicts[index] = Attribution.abstain(trace, why, self._identity)
         judged = [index for index in range(len(traces)) if index not in verdicts]
         readings = self._network.read([traces[index] for index in judged])
-        kinds = [self._weights.gate.weigh(gate_features(run.features)) for run, _ in readings]
-        for index, (run, results), weights in zip(judged, readings, kinds, strict=True):
-            verdict = self._judge(traces[index], run, results, weights)
-            verdicts[index] = (
-                verdict
-                if self._outcome_head is None
-                else _apply_outcome_head(self._outcome_head, traces[index], verdict)
-            )
+        for index, (run, results) in zip(judged, readings, strict=True):
+            verdicts[index] = self._judge(traces[index], run, results)
         return [verdicts[index] for index in range(len(traces))]
 
     def _judge_orchestration(self, trace: MessageActionTrace) -> Attribution | None:
@@ -302,47 +314,16 @@ class AutoTracer:
         verdict = attribute_results(trace, broken, self._identity)
         if verdict.abstained is not None:
             return None
-        built_in = [result for result in broken if result.check.mode and result.check.mode.code in ORCHESTRATION]
         if trace.outcome == "failed":  # nodes that failed are among what is broken for that alone
+            built_in = [result for result in broken if result.check.mode and result.check.mode.code in ORCHESTRATION]
             unaided = attribute_results(trace, built_in, self._identity).failure_score if built_in else 0.0
             verdict = replace(verdict, unaided_score=unaided)
-        return _heed_outcome(trace, verdict)
+        return verdict
 
-    def _judge_obedience(self, trace: MessageActionTrace) -> Attribution | None:
-        """Return who obeyed the lower of two instructions that disagree; None where nobody did."""
-        disobeyed = find_disobedience(trace)
-        if not disobeyed:
-            return None
-        verdict = attribute_results(trace, disobeyed, self._identity)
-        return None if verdict.abstained is not None else _heed_outcome(trace, verdict)
-
-    def _judge(
-        self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult], kinds: NDArray[np.float32]
-    ) -> Attribution:
-        by_prose = float(kinds[_LABELLED_TEAM] + kinds[_PROSE])
-        if kinds[_INJECTED] > max(float(kinds[_SIMULATED]), by_prose):
-            verdict = self._lexical.attribute([trace])[0]
-            if verdict.abstained is None:
-                return replace(verdict, tracer=self._identity)
-        by_obedience = self._judge_obedience(trace)
-        if by_obedience is not None:
-            return by_obedience
-        prediction = self._network.predict([run])[0]
-        if kinds[_SIMULATED] > by_prose and prediction.gate_weight < _MOSTLY:
-            verdict = self._network.build_verdict(trace, run, results, prediction)
-            return replace(verdict, tracer=self._identity)
-        return self._judge_prose(trace, run, results, prediction, kinds)
-
-    def _judge_prose(
-        self,
-        trace: MessageActionTrace,
-        run: RunInputs,
-        results: Sequence[CheckResult],
-        prediction: NetworkPrediction,
-        kinds: NDArray[np.float32],
-    ) -> Attribution:
-        lexical = self._lexical.attribute([trace])[0]
+    def _judge(self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult]) -> Attribution:
+        prediction, lexical = self._network.predict([run])[0], self._lexical.attribute([trace])[0]
         weights, ledger = self._weights, read_ledger(trace)
+        kinds = weights.gate.weigh(gate_features(run.features)).astype(np.float64)
         reading = read_prose(trace, run, results, prediction, lexical, weights.table, weights.claims, ledger)
         scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
         reader = self._reader if kinds[_PROSE] > kinds[_LABELLED_TEAM] else None
@@ -356,15 +337,13 @@ class AutoTracer:
                     trace, run, results, prediction, lexical, weights.table, weights.claims, ledger, expectations
                 )
                 scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
-        weight = np.array([kinds[_LABELLED_TEAM], kinds[_PROSE]], np.float64)
-        weight = weight / weight.sum() if weight.sum() else np.array([0.0, 1.0])
         shares = np.zeros(len(trace.steps))
-        for share, kind in zip(weight, ("labelled team", "prose"), strict=True):
+        for share, kind in zip(kinds, RUN_KINDS, strict=True):
             if share > 0:
                 shares += share * _share(weights, reading, scores, nothing, kind)
         loops = find_loops(trace)
         rows = _gather(run, fold_loops(shares, loops))
-        set_mass = float(weight @ [weights.set_mass[kind] for kind in ("labelled team", "prose")])
+        set_mass = float(kinds @ [weights.set_mass[kind] for kind in RUN_KINDS])
         if self._step_head is not None:
             by_tracer = shares_of_steps(run, rows, len(trace.steps))
             rows = _gather(run, self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed))
@@ -372,19 +351,59 @@ class AutoTracer:
         verdict = self._network.build_verdict(
             trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
         )
-        failure_score = _failure_score(weights, scores, nothing)
-        claims = quote_claims(trace, [step.score for step in verdict.steps], reading.observed, weights.table)
+        blames = [step.score for step in verdict.steps]
+        failure = f"no claims are quoted of trace {trace.trace_id}"
+        claims = ask_part(lambda: quote_claims(trace, blames, reading.observed, weights.table), _log, failure) or []
         quoted = {evidence.index for evidence in claims}
         evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
+        failure_score = _failure_score(weights, scores, nothing)
+        if not _is_contradicted(weights, reading.observed, int(scores.argmax())):
+            failure_score = min(failure_score, NOBODY_KNOWS)
         verdict = replace(
             verdict,
             tracer=self._identity,
             failure_score=failure_score,
             unaided_score=failure_score,
             modes=_name_loop(verdict, loops),
-            evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:3]),
+            evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:_MAX_EVIDENCE]),
         )
-        return _heed_outcome(trace, verdict)
+        verdict = self._blame_alarms(trace, results, verdict)
+        if self._outcome_head is not None:
+            score = self._outcome_head.failure_score(trace, verdict.unaided_score or 0.0)
+            verdict = replace(verdict, failure_score=score, unaided_score=score)
+        return verdict
+
+    def _blame_alarms(
+        self, trace: MessageActionTrace, results: Sequence[CheckResult], verdict: Attribution
+    ) -> Attribution:
+        """Return the verdict with the checks heard that raise the alarm by themselves: their steps are blamed most.
+
+        Where only symptoms raise it, a verdict that is an alarm already keeps its steps.
+        """
+        known = {result.check for result in results}
+        others = apply_checks([check for check in self._checks if check not in known], trace)
+        alarms = find_alarms(trace, [*results, *others])
+        if not alarms or (alarms[0].check.is_symptom and verdict.calls_failed):
+            return verdict
+        by_rule = attribute_results(trace, alarms, self._identity)
+        decisive = by_rule.decisive_step
+        assert decisive is not None
+        shares = [(1 - _SHARE_OF_ALARM) * step.score for step in verdict.steps]
+        shares[decisive] += _SHARE_OF_ALARM
+        score = max(failure_score_of(alarms), verdict.failure_score)
+        quoted: dict[tuple[int, str], Evidence] = {}
+        for item in (*by_rule.evidence, *verdict.evidence):
+            quoted.setdefault((item.index, item.quote), replace(item, score=shares[item.index]))
+        return Attribution.of(
+            trace,
+            shares,
+            failure_score=score,
+            unaided_score=score,
+            tracer=self._identity,
+            modes=by_rule.modes,
+            evidence=sorted(quoted.values(), key=lambda item: -item.score)[:_MAX_EVIDENCE],
+            coverage=verdict.coverage,
+        )
 
 
 def _share(
@@ -433,6 +452,14 @@ def _failure_score(weights: AutoWeights, scores: NDArray[np.float32], nothing: f
     return float(np.interp(probability, (0.0, weights.alarm, max(weights.alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
 
 
+def _is_contradicted(weights: AutoWeights, run: ObservedRun, step: int) -> bool:
+    """Check whether anything but a missing source speaks against a step: models know much that no step records."""
+    return any(
+        one.step == step and one.kind != "unsupported" and weights.table.surprise(one) >= _LEAST_SURPRISE
+        for one in run.observations
+    )
+
+
 def _name_loop(verdict: Attribution, loops: Sequence[Sequence[int]]) -> tuple[ModeBlame, ...]:
     """Return the modes of the verdict, repetition first where the decisive step begins a loop."""
     decisive = verdict.decisive_step
@@ -441,20 +468,6 @@ def _name_loop(verdict: Attribution, loops: Sequence[Sequence[int]]) -> tuple[Mo
     others = tuple(blame for blame in verdict.modes if blame.mode != _REPETITION)
     score = max((blame.score for blame in verdict.modes), default=NOBODY_KNOWS)
     return ModeBlame(_REPETITION, verdict.steps[decisive].agent, score), *others
-
-
-def _heed_outcome(trace: MessageActionTrace, verdict: Attribution) -> Attribution:
-    """Return the verdict with a failure score that knows the outcome, where it is known that the run failed."""
-    return replace(verdict, failure_score=1.0) if trace.outcome == "failed" else verdict
-
-
-def _apply_outcome_head(head: OutcomeHead, trace: MessageActionTrace, verdict: Attribution) -> Attribution:
-    """Return the verdict with the failure score of the head, which reads what the tracer suspects by itself."""
-    if verdict.abstained is not None:
-        return verdict
-    suspicion = verdict.failure_score if verdict.unaided_score is None else verdict.unaided_score
-    score = head.failure_score(trace, suspicion)
-    return _heed_outcome(trace, replace(verdict, failure_score=score, unaided_score=score))
 
 
 def read_prose(

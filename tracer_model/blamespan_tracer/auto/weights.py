@@ -22,7 +22,7 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "AutoWeights", "Sharing"]
 
-FORMAT = "blamespan-auto-5"
+FORMAT = "blamespan-auto-6"
 """Changes whenever a file written before can no longer be read."""
 
 _NEVER = -1e9
@@ -72,10 +72,10 @@ class AutoWeights:
         claims: Says how likely a claim is wrong.
         pointer: Points at a step by its evidence.
         labelled_team: The pointer for teams that people labelled.
-        gate: Weighs the kinds of runs.
+        gate: Says how far a run is like those of labelled teams.
         sharing: By kind of run, `labelled team` and `prose`: how blame is shared.
         set_mass: By kind of run: the share of blame that a step set must hold.
-        alarm: Probability of a mistake, by the pointer, from which on a run of prose is called failed.
+        alarm: Probability of a mistake, by the pointer, from which on a run is called failed.
         network: Digest of the weights of the network that it was trained beside, and
         lexical: of those of the lexical tracer.
         reader: Fingerprint of the language model that read the runs it learnt from; empty where none did.

@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
@@ -92,6 +92,8 @@ class Finding:
         reason: In a few words what is wrong with them.
         strength: How much of the step breaks the check, for models: 1, or a share above 0.
         source: The words that it contradicts, where there are such.
+        wrong: The value that breaks the check, as `Reading.tokens` spells it; empty where no value does.
+        right: The value that belongs in its place, likewise; empty where nothing gives it.
     """
 
     step: int
@@ -100,6 +102,8 @@ class Finding:
     reason: str = ""
     strength: float = 1.0
     source: Source | None = None
+    wrong: str = ""
+    right: str = ""
 
 
 class ExaminedRun:
@@ -199,6 +203,32 @@ class ExaminedRun:
         return [self.analysis.reading.tokens[token] for token in self.analysis.claims.token[claims].tolist()]
 
     @lazy_property
+    def _values(self) -> list[frozenset[str]]:
+        reading = self.analysis.reading
+        bounds = np.searchsorted(reading.segment, np.arange(1, len(self.trace.steps) + 2))
+        return [
+            frozenset(reading.tokens[token] for token in reading.token[begin:end].tolist())
+            for begin, end in pairwise(bounds.tolist())
+        ]
+
+    def is_corrected(self, finding: Finding) -> bool:
+        """Check whether an agent puts a wrong value right after *finding*, and nobody states it as right any more.
+
+        Who states the right value puts it right, and who states the wrong one to object to it.
+        """
+        corrected = False
+        for step in self.decisions:
+            if step.index <= finding.step:
+                continue
+            values = self._values[step.index]
+            is_wrong = finding.wrong in values
+            if finding.right in values or (is_wrong and self.hints(step.index, "object", "negation", "redo")):
+                corrected = True
+            elif is_wrong:
+                corrected = False
+        return corrected
+
+    @lazy_property
     def _next_decision(self) -> list[int]:
         after = np.full(len(self.trace.steps) + 1, -1)
         for step in reversed(self.trace.steps):
@@ -272,6 +302,8 @@ class Check:
         is_evidence: Whether it only informs models, and is no contract: nobody is told that it is kept or broken.
         is_share: Whether the strength of its findings is a share: models also see how far it is from the run's other
             steps.
+        is_mended_later: Whether an agent that broke it and keeps it at a later step, a call with the same tool, has
+            put that right.
     """
 
     name: str
@@ -282,6 +314,7 @@ class Check:
     is_symptom: bool = False
     is_evidence: bool = False
     is_share: bool = False
+    is_mended_later: bool = False
 
     def apply(self, run: ExaminedRun) -> list[CheckResult]:
         """Return every step that breaks it or leaves it open, by step; or else one result for the run.
@@ -296,10 +329,24 @@ class Check:
         n_steps = len(run.trace.steps)
         broken = [finding for finding in findings if finding.outcome != "pass" and 0 <= finding.step < n_steps]
         if broken:
-            return [self.make_result(finding, run) for finding in sorted(broken, key=lambda finding: finding.step)]
+            results = []
+            for finding in sorted(broken, key=lambda finding: finding.step):
+                is_repaired = finding.outcome == "fail" and self._is_repaired(finding, findings, run)
+                results.append(replace(self.make_result(finding, run), is_repaired=is_repaired))
+            return results
         if findings:
             return [CheckResult(self, "pass")]
         return [CheckResult(self, "inconclusive", reason="nothing in the run to judge")]
+
+    def _is_repaired(self, finding: Finding, findings: Sequence[Finding], run: ExaminedRun) -> bool:
+        if finding.wrong:
+            return run.is_corrected(finding)
+        if not self.is_mended_later:
+            return False
+        broken = run.trace.steps[finding.step]
+        later = (run.trace.steps[one.step] for one in findings if one.outcome == "pass" and one.step > finding.step)
+        tool = run.tool_of(broken)
+        return any(step.agent == broken.agent and (not tool or run.tool_of(step) == tool) for step in later)
 
     def strengths(self, run: ExaminedRun) -> Floats:
         """Return how strongly each of the N merged steps breaks it: (N,), 0 where it does not, or where it raises."""
@@ -335,6 +382,7 @@ def check(
     is_symptom: bool = False,
     is_evidence: bool = False,
     is_share: bool = False,
+    is_mended_later: bool = False,
 ) -> Callable[[Examine], Check]:
     """Make a check of a function that examines a run; the arguments are those of `Check`.
 
@@ -346,6 +394,7 @@ def check(
         is_symptom: Whether it is blamed only where no other check is broken.
         is_evidence: Whether it only informs models.
         is_share: Whether the strength of its findings is a share.
+        is_mended_later: Whether to keep it later puts right that it was broken.
 
     Raises:
         ConfigError: if no taxonomy has the mode.
@@ -353,7 +402,9 @@ def check(
 
     def make(examine: Examine) -> Check:
         error_mode = find_mode(mode) if mode else None
-        return Check(name, title, examine, error_mode, trust, is_symptom, is_evidence, is_share)
+        return Check(
+            name, title, examine, error_mode, trust, is_symptom, is_evidence, is_share, is_mended_later=is_mended_later
+        )
 
     return make
 
@@ -389,6 +440,7 @@ class CheckResult:
         quote: Words of the step that show it.
         reason: What is wrong, or why nothing can be said.
         source: The words that it contradicts, where there are such.
+        is_repaired: Whether it is broken at first, and the run puts that right later.
     """
 
     check: Check
@@ -397,6 +449,7 @@ class CheckResult:
     quote: str = ""
     reason: str = ""
     source: Source | None = None
+    is_repaired: bool = False
 
 
 def apply_checks(checks: Iterable[Check], trace: MessageActionTrace) -> list[CheckResult]:

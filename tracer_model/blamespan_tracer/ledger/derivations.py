@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ __all__ = [
     "differences",
     "explain_number",
     "find_calculation",
+    "find_count",
     "time_surprise",
 ]
 
@@ -71,6 +73,21 @@ class Explanation:
         return max(0.0, -self.expected - _DOUBT) if self.is_found else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Calculation:
+    """How a number is calculated from others.
+
+    Attributes:
+        text: The calculation: `12 * 3`.
+        operands: Indices of the numbers, among the operands or in the column.
+        column: Which column they stand in; None for operands.
+    """
+
+    text: str
+    operands: tuple[int, ...]
+    column: int | None = None
+
+
 def explain_number(
     key: str, operands: Sequence[float], columns: Iterable[Sequence[float]] = (), others: Sequence[float] = ()
 ) -> Explanation:
@@ -101,7 +118,11 @@ def explain_number(
 
 
 _DAYS_OF = {"day": 1, "week": 7}
+_MONTHS_OF = {"month": 1, "year": 12}
 _MINUTES_OF = {"minute": 1, "hour": 60}
+_USUAL_DAYS = ((1.0, "day"), (2.0, "day"), (1.0, "week"), (2.0, "week"))
+_USUAL_MINUTES = ((30.0, "minute"), (1.0, "hour"))
+"""What may be counted on from any date or time, though no text says it."""
 _MINUTES_A_DAY = 1_440
 _A_DATE, _A_TIME = math.log(365.0), math.log(288.0)
 """How unlikely it is that a chosen day of a year, or five minutes of a day, are met by chance, in nats."""
@@ -117,23 +138,10 @@ def date_surprise(key: str, days: Sequence[str], spans: Sequence[tuple[float, st
 
     A date without a year is none that can be counted with.
     """
+    reached = _count_days(key, days, [*spans, *_USUAL_DAYS])
     target = _parse_date(key)
-    if target is None:
-        return 0.0
-    starts = [start for day in days if (start := _parse_date(day)) is not None and day != key]
-    counts = {1, 2, 7, 14} | {
-        round(number * _DAYS_OF[unit]) for number, unit in spans if unit in _DAYS_OF and 0 < number < 4_000
-    }
-    months = {round(number) * (12 if unit == "year" else 1) for number, unit in spans if unit in ("month", "year")}
-    reached = {
-        ends
-        for start in starts
-        for ends in (
-            *((start + timedelta(sign * count)).toordinal() for count in counts for sign in (1, -1)),
-            *(_add_months(start, sign * count) for count in months if 0 < count < 1_200 for sign in (1, -1)),
-        )
-    }
-    return max(0.0, _A_DATE - math.log(len(reached))) if target.toordinal() in reached else 0.0
+    is_reached = target is not None and target.toordinal() in reached
+    return max(0.0, _A_DATE - math.log(len(reached))) if is_reached else 0.0
 
 
 def time_surprise(key: str, hours: Sequence[str], spans: Sequence[tuple[float, str]]) -> float:
@@ -144,12 +152,72 @@ def time_surprise(key: str, hours: Sequence[str], spans: Sequence[tuple[float, s
         hours: Times that it may be counted from.
         spans: Numbers with their units that may be counted on or back; half an hour and an hour always may be.
     """
-    counts = {30, 60} | {
-        round(number * _MINUTES_OF[unit]) for number, unit in spans if unit in _MINUTES_OF and 0 < number < 1_440
-    }
-    starts = {_minutes(hour) for hour in hours if hour != key}
-    reached = {(start + sign * count) % _MINUTES_A_DAY for start in starts for count in counts for sign in (1, -1)}
+    reached = _count_minutes(key, hours, [*spans, *_USUAL_MINUTES])
     return max(0.0, _A_TIME - math.log(len(reached))) if _minutes(key) in reached else 0.0
+
+
+def find_count(key: str, form: str, starts: Sequence[str], spans: Sequence[tuple[float, str]]) -> Calculation | None:
+    """Return how a date or a time is counted on or back from another one; None where it is not.
+
+    Args:
+        key: The date or time in its normal form.
+        form: `date` or `time`.
+        starts: Dates or times that it may be counted from, the likeliest first.
+        spans: Numbers with their units that may be counted on or back, the likeliest first.
+
+    The operands of the calculation are indices of *starts*, then of *spans* behind them.
+    """
+    usual = _USUAL_DAYS if form == "date" else _USUAL_MINUTES
+    target = _parse_date(key)
+    if form == "time":
+        reached, place = _count_minutes(key, starts, [*spans, *usual]), _minutes(key)
+    elif target is not None:
+        reached, place = _count_days(key, starts, [*spans, *usual]), target.toordinal()
+    else:
+        return None
+    if place not in reached:
+        return None
+    start, span, sign = reached[place]
+    number, unit = [*spans, *usual][span]
+    text = f"{starts[start]} {'+' if sign > 0 else '-'} {number:.12g} {unit}{'' if number == 1 else 's'}"
+    return Calculation(text, (start, len(starts) + span) if span < len(spans) else (start,))
+
+
+_Counted: TypeAlias = dict[int, tuple[int, int, int]]
+"""By the day or minute that is reached: the index of the start, that of the span, and the sign."""
+
+
+def _count_days(key: str, days: Sequence[str], spans: Sequence[tuple[float, str]]) -> _Counted:
+    """Count every span on and back from every other date; of several ways to a day the first is kept."""
+    reached: _Counted = {}
+    for index, day in enumerate(days):
+        start = _parse_date(day)
+        if start is None or day == key:
+            continue
+        for number, (amount, unit) in enumerate(spans):
+            for sign in (1, -1):
+                if unit in _DAYS_OF and 0 < amount < 4_000:
+                    place = start.toordinal() + sign * round(amount * _DAYS_OF[unit])
+                elif unit in _MONTHS_OF and 0 < amount < 1_200 / _MONTHS_OF[unit]:
+                    place = _add_months(start, sign * round(amount * _MONTHS_OF[unit]))
+                else:
+                    continue
+                reached.setdefault(place, (index, number, sign))
+    return reached
+
+
+def _count_minutes(key: str, hours: Sequence[str], spans: Sequence[tuple[float, str]]) -> _Counted:
+    """Count every span on and back from every other time; of several ways to a time the first is kept."""
+    reached: _Counted = {}
+    for index, hour in enumerate(hours):
+        if hour == key:
+            continue
+        for number, (amount, unit) in enumerate(spans):
+            if unit in _MINUTES_OF and 0 < amount < 1_440:
+                for sign in (1, -1):
+                    place = (_minutes(hour) + sign * round(amount * _MINUTES_OF[unit])) % _MINUTES_A_DAY
+                    reached.setdefault(place, (index, number, sign))
+    return reached
 
 
 def differences(days: Sequence[str], hours: Sequence[str]) -> list[float]:
@@ -190,21 +258,6 @@ _MOST_OF_THREE = 8
 
 MAX_OPERANDS = _MOST_OPERANDS
 """The same, for who looks for operands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Calculation:
-    """How a number is calculated from others.
-
-    Attributes:
-        text: The calculation: `12 * 3`.
-        operands: Indices of the numbers, among the operands or in the column.
-        column: Which column they stand in; None for operands.
-    """
-
-    text: str
-    operands: tuple[int, ...]
-    column: int | None = None
 
 
 def find_calculation(

@@ -13,8 +13,9 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.ledger.dating import dates_itself
 from blamespan_tracer.ledger.derivations import Explanation, date_surprise, differences, explain_number, time_surprise
-from blamespan_tracer.ledger.values import OPPOSITES, Form, Value, find_values
+from blamespan_tracer.ledger.values import LENGTH_WITHOUT_YEAR, OPPOSITES, Form, Value, find_values
 
 __all__ = ["TASK", "Claim", "Contradiction", "HeldStep", "Ledger", "LedgerReader", "Mention", "read_ledger"]
 
@@ -74,9 +75,6 @@ _MAX_MOMENTS, _MAX_SPANS = 6, 12
 """Latest dates, times, and numbers of days or hours that a date or time may be counted from."""
 
 _TIME_UNITS = ("minute", "hour", "day", "week", "month", "year")
-_LENGTH_WITHOUT_YEAR = 5
-"""Characters of a date without its year, `05-15`."""
-
 _OF_ANY_YEAR = "day "
 """Begins the patterns by which a date without a year is nearly a date with one."""
 
@@ -88,6 +86,9 @@ _MAX_LATEST = 16
 
 _MAX_BESIDE = 16
 """Most values of the same step that a claim is seen beside."""
+
+_TELLING_WEIGHT, _LEAST_TELLING = 0.5, 2
+"""Two amounts in two units are of the same where so many words agree, each at most four words away from both."""
 
 _MAX_NEAR = 6
 """Values that nearly equal a claim's whose rows are looked at: those between whose words it stands best."""
@@ -261,7 +262,7 @@ class LedgerReader:
             decides: Whether an agent can be blamed for it; what nobody can be blamed for makes no claims.
         """
         mentions = tuple(_read_mentions(index, text))
-        return HeldStep(mentions, tuple(self._sources.hold(mentions)) if decides else (), decides)
+        return HeldStep(mentions, tuple(self._sources.hold(mentions, text)) if decides else (), decides)
 
     def take(self, step: HeldStep) -> None:
         """Take up what a step states: later ones are held against it."""
@@ -333,6 +334,8 @@ class _Sources:
     def __init__(self) -> None:
         self._by_key: dict[tuple[Form, str], list[Mention]] = {}
         self._full_dates: dict[str, list[Mention]] = defaultdict(list)
+        self._by_quantity: dict[str, list[Mention]] = defaultdict(list)
+        self._by_dimension: dict[str, list[Mention]] = defaultdict(list)
         self._by_pattern: dict[tuple[Form, str], list[Mention]] = defaultdict(list)
         self._by_context: dict[tuple[Form, tuple[str, ...]], list[Mention]] = defaultdict(list)
         self._n_keys: dict[tuple[Form, int], int] = defaultdict(int)
@@ -348,8 +351,10 @@ class _Sources:
         """Take a mention up: later claims are held against it."""
         value = mention.value
         key = value.form, value.key
-        if value.form == "date" and len(value.key) > _LENGTH_WITHOUT_YEAR:
-            self._full_dates[value.key[-_LENGTH_WITHOUT_YEAR:]].append(mention)
+        if value.form == "date" and len(value.key) > LENGTH_WITHOUT_YEAR:
+            self._full_dates[value.key[-LENGTH_WITHOUT_YEAR:]].append(mention)
+        if value.quantity:
+            self._add_quantity(mention)
         if key in self._by_key:
             self._by_key[key].append(mention)
         else:
@@ -378,10 +383,27 @@ class _Sources:
             self._operands[number] = None
             self._columns.setdefault((mention.step, mention.is_input), []).append(number)
 
-    def hold(self, mentions: Sequence[Mention]) -> list[_Held]:
-        """Hold the claims of one step against the sources, in order."""
+    def _add_quantity(self, mention: Mention) -> None:
+        value = mention.value
+        self._by_quantity[value.quantity].append(mention)
+        self._by_dimension[_dimension(value)].append(mention)
+        if value.plain and not value.quantity.startswith("#"):
+            self._by_quantity[f"# {value.plain}"].append(mention)
+
+    def hold(self, mentions: Sequence[Mention], text: str) -> list[_Held]:
+        """Hold the claims of one step against the sources, in order.
+
+        By which moments a message dates itself, or says when it speaks next, nobody else can know: they are claims only
+        where a source has them, or the task or an input has another one between the same words.
+        """
         values = sorted((mention.value for mention in mentions), key=lambda value: value.start)
-        held = [self._hold(mention, values) for mention in mentions]
+        held = []
+        for mention in mentions:
+            if mention.value.form in self._moments and dates_itself(text, mention.value):
+                if (own := self._hold_moment(mention)) is not None:
+                    held.append(own)
+            else:
+                held.append(self._hold(mention, values))
         texts: dict[tuple[Form, str], set[tuple[int, bool]]] = {}
         return [self._count_alongside(one, values, texts) if one.contradictions else one for one in held]
 
@@ -433,6 +455,8 @@ class _Sources:
                 agreement,
             )
         contradictions = [*self._nearest(mention)]
+        if rival is None and value.quantity:
+            contradictions += self._other_amount(mention)
         if rival is not None:
             surprise = max(0.0, 1.5 * agreement - math.log(n_rivals))
             contradictions.append(Contradiction("context", rival, surprise, agreement))
@@ -446,12 +470,37 @@ class _Sources:
             agreement,
         )
 
+    def _hold_moment(self, mention: Mention) -> _Held | None:
+        """Hold a moment by which a message dates itself against what others gave it; None where that says nothing."""
+        if self._find_same(mention.value):
+            return self._hold(mention, ())
+        given = [
+            (mention.count_agreement(other), other)
+            for context in _contexts(mention)
+            for other in self._by_context.get((mention.value.form, context), ())[-_MAX_SAME:]
+            if other.step == TASK or other.is_input
+        ]
+        if not given:
+            return None
+        agreement, rival = max(given, key=lambda one: one[0])
+        found = Contradiction("context", rival, 1.5 * agreement, agreement)
+        return _Held(mention, None, 0, Derivation(), (found,), self._n_values[mention.value.form], agreement)
+
     def _find_same(self, value: Value) -> list[Mention]:
-        """List the latest mentions of a value; of a date also those of its day that name a year, or none."""
+        """List the latest mentions of a value; of a date also those of its day that name a year, or none.
+
+        Of a number also those that give it in another unit.
+        """
         same = self._by_key.get((value.form, value.key), [])[-_MAX_SAME:]
+        if value.form == "number":
+            restated = [*self._by_quantity.get(value.quantity or f"# {value.key}", ())]
+            if plain := value.plain:
+                restated += self._by_quantity.get(f"# {plain}", ())
+                restated += self._by_key.get(("number", plain), ())
+            same += [one for one in restated[-_MAX_SAME:] if one.value.key != value.key and value.equals(one.value)]
         if not same and value.form == "date":
-            if len(value.key) > _LENGTH_WITHOUT_YEAR:
-                same = self._by_key.get(("date", value.key[-_LENGTH_WITHOUT_YEAR:]), [])[-_MAX_SAME:]
+            if len(value.key) > LENGTH_WITHOUT_YEAR:
+                same = self._by_key.get(("date", value.key[-LENGTH_WITHOUT_YEAR:]), [])[-_MAX_SAME:]
             else:
                 same = self._full_dates.get(value.key, [])[-_MAX_SAME:]
         return same
@@ -533,6 +582,18 @@ class _Sources:
             assert rival is not None
             yield Contradiction("row", rival, gain, mention.count_agreement(rival))
 
+    def _other_amount(self, mention: Mention) -> Iterator[Contradiction]:
+        """Look for another amount of the same, in another unit: the words near both agree."""
+        value, own = mention.value, _telling_words(mention)
+        others = [
+            (len(own & _telling_words(other)), other)
+            for other in self._by_dimension.get(_dimension(value), ())[-_MAX_SAME:]
+            if other.value.unit != value.unit
+        ]
+        agreement, best = max(others, key=lambda one: one[0], default=(0, None))
+        if best is not None and agreement >= _LEAST_TELLING:
+            yield Contradiction("context", best, 1.5 * agreement, agreement)
+
     def _derive(self, value: Value, values: Sequence[Value]) -> Derivation:
         """Return how well a calculation from what is known, or stands beside it, explains a value.
 
@@ -570,6 +631,15 @@ class _Sources:
             if one.is_found:
                 return Derivation(surprise, where, one.expected)
         return Derivation(0.0, "", known.expected)
+
+
+def _dimension(value: Value) -> str:
+    return value.quantity.partition(" ")[0]
+
+
+def _telling_words(mention: Mention) -> set[str]:
+    """Return the words near a value that are no articles and the like, those few of its row that say the most."""
+    return {word for word, weight in mention.around if weight >= _TELLING_WEIGHT and len(word) > 3}
 
 
 def _latest(values: Reversible[_V], count: int) -> list[_V]:
@@ -620,18 +690,11 @@ def _fit_row(mention: Mention, rows: _Rows) -> tuple[float, Mention | None]:
     """Return by how many nats the claim's words fit another value of a source better than its own, and that value."""
     own, best, rival = 0.0, 0.0, None
     for row, fit in zip(rows.mentions, rows.fit(mention), strict=True):
-        if _is_same(row.value, mention.value):
+        if row.value.equals(mention.value):
             own = max(own, fit)
         elif fit > best and abs(len(row.value.key) - len(mention.value.key)) <= 1:
             best, rival = fit, row
     return (best - own, rival) if rival is not None else (0.0, None)
-
-
-def _is_same(value: Value, other: Value) -> bool:
-    """Check whether two values of one form are the same; a date without a year is that day of any year."""
-    if value.form == "date" and len(value.key) != len(other.key):
-        return value.key[-_LENGTH_WITHOUT_YEAR:] == other.key[-_LENGTH_WITHOUT_YEAR:]
-    return value.key == other.key
 
 
 def _other_unit(mention: Mention, same: Sequence[Mention]) -> Iterator[Contradiction]:
@@ -639,7 +702,7 @@ def _other_unit(mention: Mention, same: Sequence[Mention]) -> Iterator[Contradic
     if mention.value.form != "number" or not unit or len(mention.value.key) < 2:
         return
     with_unit = [other for other in same if other.value.unit]
-    if with_unit and all(other.value.unit != unit for other in with_unit):
+    if with_unit and not any(other.value.unit == unit or other.value.restates(mention.value) for other in with_unit):
         best = max(with_unit, key=mention.count_agreement)
         yield Contradiction("unit", best, _information(mention.value), mention.count_agreement(best))
 
@@ -656,7 +719,7 @@ def _read_mentions(index: int, text: str, *, is_input: bool = False) -> Iterator
             yield Mention(
                 index,
                 is_input,
-                value if not shift else Value(value.text, value.form, value.start + shift, value.key, value.unit),
+                replace(value, start=value.start + shift) if shift else value,
                 left[:_MAX_CONTEXT_WORDS],
                 right[:_MAX_CONTEXT_WORDS],
                 text_words.row_of(value),
@@ -755,7 +818,7 @@ def _patterns(value: Value) -> Iterator[str]:
             yield f"+{digits}"  # one digit more, or one less
             yield from dict.fromkeys(f"+{digits[:index]}{digits[index + 1 :]}" for index in range(len(digits)))
         if value.form == "date":
-            day = digits[-_LENGTH_WITHOUT_YEAR:]
+            day = digits[-LENGTH_WITHOUT_YEAR:]
             yield from (f"{_OF_ANY_YEAR}{day[:index]}?{day[index + 1 :]}" for index in range(len(day)))
 
 

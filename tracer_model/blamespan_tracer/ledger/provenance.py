@@ -13,12 +13,13 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, Literal, TypeAlias
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.ledger.derivations import MAX_OPERANDS, find_calculation
+from blamespan_tracer.ledger.derivations import MAX_OPERANDS, find_calculation, find_count
 from blamespan_tracer.ledger.ledger import TASK, Claim, Ledger, Mention, read_ledger
 from blamespan_tracer.ledger.values import Form, Value, find_values
 
@@ -215,7 +216,7 @@ class _Follower:
         self._stated: dict[tuple[Form, str], list[Mention]] = defaultdict(list)
         for mention in (claim.mention for claims in ledger.claims for claim in claims):
             self._stated[mention.value.form, mention.value.key].append(mention)
-        self._numbers_of: dict[int, list[tuple[Mention, float]]] = {}
+        self._values_of: dict[int, dict[Form, list[Mention]]] = {}
         self._n_calculations = self._n_searched = 0
 
     def follow(self) -> AnswerProvenance:
@@ -248,6 +249,8 @@ class _Follower:
         claim = self._claim_of.get(_place(mention))
         if claim is None:
             step = self._trace.steps[mention.step]
+            if self._trace.can_be_blamed(step):  # a moment by which its message dates itself
+                return "agent", [], ""
             if step.kind != "tool_result" and self._roles[step.agent] != "executor":
                 return "user", [], ""
             echoed = self._find_echoed(step, mention.value)
@@ -284,21 +287,28 @@ class _Follower:
         return best
 
     def _find_operands(self, mention: Mention, *, is_written: bool) -> tuple[list[Mention], str] | None:
-        """Return what a number is calculated from, and how; None where nothing gives it."""
-        operands = list(self._list_operands(mention))
+        """Return what a number, date or time is calculated from, and how; None where nothing gives it."""
+        value = mention.value
+        if value.form != "number":
+            starts = list(self._list_operands(mention, value.form))
+            spans = [other for other in self._list_operands(mention, "number") if other.value.unit]
+            counted = [(float(other.value.key), other.value.unit) for other in spans]
+            count = find_count(value.key, value.form, [start.value.key for start in starts], counted)
+            return None if count is None else ([[*starts, *spans][index] for index in count.operands], count.text)
+        operands = list(self._list_operands(mention, "number"))
         columns = list(self._list_columns(mention))
         found = find_calculation(
-            mention.value.key,
-            [number for _, number in operands],
-            [[number for _, number in column] for column in columns],
+            value.key,
+            [float(other.value.key) for other in operands],
+            [[float(other.value.key) for other in column] for column in columns],
             is_written=is_written,
         )
         if found is None:
             return None
         among = operands if found.column is None else columns[found.column]
         named = [among[index] for index in found.operands]
-        telling = [mention for mention, number in named if not number.is_integer() or abs(number) >= _SMALL]
-        return telling or [mention for mention, _ in named], found.text
+        telling = [other for other in named if "." in other.value.key or abs(float(other.value.key)) >= _SMALL]
+        return telling or named, found.text
 
     def _find_verbatim(self, mention: Mention) -> Mention | None:
         """Return where the task, an input, a tool or a user has a value word for word, though not as a value there.
@@ -344,53 +354,48 @@ class _Follower:
                 return claim.mention
         return None
 
-    def _list_operands(self, mention: Mention) -> Iterator[tuple[Mention, float]]:
-        """Yield numbers that one may be calculated from, the nearest first, each once.
+    def _list_operands(self, mention: Mention, form: Form) -> Iterator[Mention]:
+        """Yield values of a form that another may be calculated from, the nearest first, each once.
 
         Of its own step those beside it that stand before it or have a support of their own: else three numbers could
         vouch for each other.
         """
-        seen: set[float] = {float(mention.value.key)}
+        seen = {mention.value.key} if mention.value.form == form else set[str]()
         start = mention.value.start
         beside = []
-        for other, number in self._numbers(mention.step):
+        for other in self._values(mention.step, form):
             claim = self._claim_of.get(_place(other))
             is_given = other.is_input or (claim is not None and claim.support is not None)
             is_near = other.is_input or abs(other.value.start - start) <= _BESIDE_CHARS
             if is_near and (is_given or other.value.start < start):
-                beside.append((other, number))
-        for other, number in sorted(beside, key=lambda item: abs(item[0].value.start - start)):
-            if number not in seen:
-                seen.add(number)
-                yield other, number
-        for index in range(mention.step - 1, TASK - 1, -1):
-            for other, number in reversed(self._numbers(index)):
-                if number not in seen:
-                    seen.add(number)
-                    yield other, number
-                    if len(seen) > MAX_OPERANDS:
-                        return
+                beside.append(other)
+        nearest = sorted(beside, key=lambda other: abs(other.value.start - start))
+        earlier = (self._values(index, form)[::-1] for index in range(mention.step - 1, TASK - 1, -1))
+        for other in chain(nearest, chain.from_iterable(earlier)):
+            if other.value.key not in seen:
+                seen.add(other.value.key)
+                yield other
+                if len(seen) > MAX_OPERANDS:
+                    return
 
-    def _list_columns(self, mention: Mention) -> Iterator[list[tuple[Mention, float]]]:
+    def _list_columns(self, mention: Mention) -> Iterator[list[Mention]]:
         """Yield the numbers of each of the last three texts before one that have some."""
         found = 0
         for index in range(mention.step - 1, TASK - 1, -1):
-            column = self._numbers(index)[:MAX_OPERANDS]
+            column = self._values(index, "number")[:MAX_OPERANDS]
             if len(column) > 2:
                 yield column
                 found += 1
             if found == 3:
                 return
 
-    def _numbers(self, index: int) -> list[tuple[Mention, float]]:
-        """Return the numbers of a step and of what it was given, or of the task, in order."""
-        if index not in self._numbers_of:
-            self._numbers_of[index] = [
-                (mention, float(mention.value.key))
-                for mention in self._read_step(index)
-                if mention.value.form == "number"
-            ]
-        return self._numbers_of[index]
+    def _values(self, index: int, form: Form) -> list[Mention]:
+        """Return the values of a form in a step and in what it was given, or in the task, in order."""
+        if index not in self._values_of:
+            self._values_of[index] = defaultdict(list)
+            for mention in self._read_step(index):
+                self._values_of[index][mention.value.form].append(mention)
+        return self._values_of[index][form]
 
     def _read_step(self, index: int) -> Iterator[Mention]:
         if index == TASK:
@@ -459,5 +464,5 @@ def _read_values(index: int, text: str, *, is_input: bool = False) -> Iterator[M
         for number, value in enumerate(find_values(part)):
             if number >= _MAX_VALUES:
                 break
-            moved = Value(value.text, value.form, value.start + shift, value.key, value.unit) if shift else value
+            moved = replace(value, start=value.start + shift) if shift else value
             yield Mention(index, is_input, moved, (), (), ())

@@ -1,13 +1,17 @@
-"""Values that a text states: numbers, dates, names and the like, as they are written and in one normal form."""
+"""Values that a text states: numbers, dates, names and the like, as they are written and in one normal form.
+
+What the values of a list or range share stands beside one of them: "14, 15 and 16 July" are three dates, "5 to 7 kg"
+two weights. Each is read with it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["OPPOSITES", "Form", "Value", "find_values"]
+__all__ = ["LENGTH_WITHOUT_YEAR", "OPPOSITES", "Form", "Value", "find_values"]
 
 Form: TypeAlias = Literal["number", "date", "time", "identifier", "name", "quotation", "opposite"]
 """What a value is. A number keeps its sign; an opposite is a word such as `rose`, against which `fell` stands."""
@@ -23,6 +27,9 @@ class Value:
         start: Offset of its first character.
         key: The same for the same value however it is written: `1,250.50` and `1250.5` are one number.
         unit: Of a number: the unit, currency or per cent sign beside it, in the singular; else empty.
+        quantity: Of a number with a unit or a word such as `million`: what it measures and how much of it, the same in
+            every unit. `90 minutes`, `1.5 h` and each number of `1 h 30 min` are `s 5400`, `3 million` is `# 3000000`;
+            else empty.
     """
 
     text: str
@@ -30,11 +37,34 @@ class Value:
     start: int
     key: str
     unit: str = ""
+    quantity: str = ""
 
     @property
     def stop(self) -> int:
         """Offset behind its last character."""
         return self.start + len(self.text)
+
+    @property
+    def plain(self) -> str:
+        """The same number without a unit, where it may be written so: `3000000` for `3 million euros`; else empty."""
+        dimension, _, amount = self.quantity.partition(" ")
+        is_plain = dimension == "#" or dimension in _CURRENCIES or (dimension == "percent" and "." in amount)
+        return amount if is_plain else ""
+
+    def equals(self, other: Value) -> bool:
+        """Check whether another value of this form is the same; a date without a year is that day of any year."""
+        if self.key == other.key:
+            return True
+        if self.form == "date" and len(self.key) != len(other.key):
+            return self.key[-LENGTH_WITHOUT_YEAR:] == other.key[-LENGTH_WITHOUT_YEAR:]
+        return self.restates(other)
+
+    def restates(self, other: Value) -> bool:
+        """Check whether a number is another one in the same or another unit, which one of them at least names."""
+        if self.quantity and other.quantity:
+            has_no_unit = "#" in (self.quantity[0], other.quantity[0])
+            return self.quantity == other.quantity or (has_no_unit and self.plain == other.plain != "")
+        return bool(self.quantity or other.quantity) and (self.plain or self.key) == (other.plain or other.key)
 
 
 _OPPOSITE_PAIRS = """
@@ -54,29 +84,61 @@ for _pair in _OPPOSITE_PAIRS.split(","):
     OPPOSITES[_one] = OPPOSITES.get(_one, frozenset()) | {_other}
     OPPOSITES[_other] = OPPOSITES.get(_other, frozenset()) | {_one}
 
-_UNIT_WORDS = """
-km kilometer kilometers kilometre kilometres mile miles meter meters metre metres foot feet kg kilogram kilograms lb
-lbs pound pounds g gram grams ounce ounces oz mg mcg ml l liter liters litre litres second seconds minute minutes hour
-hours day days week weeks month months year years thousand million billion trillion kb mb gb tb percent %
-eur usd gbp chf nok sek dkk pln czk huf jpy cny inr aud cad euro euros dollar dollars celsius fahrenheit degree degrees
-"""
-_SINGULAR = {"feet": "foot", "%": "percent", "$": "usd", "€": "eur", "£": "gbp", "dollar": "usd", "euro": "eur"}
-_SAME_UNIT = {"kilometer": "km", "kilometre": "km", "metre": "meter", "kilogram": "kg", "ounce": "oz", "litre": "l"} | {
-    "liter": "l",
-    "lb": "pound",
+LENGTH_WITHOUT_YEAR = 5
+"""Characters of a date without its year, `05-15`."""
+
+_CURRENCY_NAMES = [
+    "eur",
+    "usd",
+    "gbp",
+    "chf",
+    "nok",
+    "sek",
+    "dkk",
+    "pln",
+    "czk",
+    "huf",
+    "jpy",
+    "cny",
+    "inr",
+    "aud",
+    "cad",
+]
+_CURRENCY_WORDS = {"eur": "euro", "usd": "dollar"}
+_MEASURES_OF: Final = {
+    "s": "ms .001 millisecond|second 1 s sec|minute 60 min|hour 3600 h hr|day 86400|week 604800",
+    "months": "month 1|year 12",
+    "m": "mm .001 millimeter millimetre|cm .01 centimeter centimetre|meter 1 metre|km 1000 kilometer kilometre"
+    "|mile 1609.344|foot .3048 feet|inch .0254 inches",
+    "g": "mcg .000001|mg .001 milligram|g 1 gram|kg 1000 kilogram|tonne 1000000|pound 453.59237 lb"
+    "|oz 28.349523125 ounce",
+    "l": "ml .001 milliliter millilitre|cl .01|l 1 liter litre",
+    "b": "byte 1|kb 1000|mb 1000000|gb 1000000000|tb 1000000000000"
+    "|kib 1024|mib 1048576|gib 1073741824|tib 1099511627776",
+    "#": "thousand 1000 k|million 1000000 mn mio|billion 1000000000 bn|trillion 1000000000000",
+    "percent": "percent .01 %",
+    **{name: f"{name} 1 {_CURRENCY_WORDS.get(name, '')}" for name in _CURRENCY_NAMES},
+    "celsius": "celsius 1",
+    "fahrenheit": "fahrenheit 1",
+    "degree": "degree 1",
 }
+"""Of what is measured the units, in the singular: each with its size and with other words for it."""
 
-
-def _singular(unit: str) -> str:
-    unit = unit.lower()
-    unit = _SINGULAR.get(unit, unit)
-    if len(unit) > 2 and unit.endswith("s"):
-        unit = unit[:-1]
-    unit = _SAME_UNIT.get(unit, unit)
-    return _SINGULAR.get(unit, unit)
-
-
-_UNITS = {word: _singular(word) for word in _UNIT_WORDS.split()}
+_MEASURES: dict[str, tuple[str, float]] = {}
+"""By unit: what it measures, and how much of it."""
+_UNITS: dict[str, str] = {}
+"""By word, in the singular and in the plural: the unit."""
+for _dimension, _units in _MEASURES_OF.items():
+    for _name, _size, *_words in map(str.split, _units.split("|")):
+        _MEASURES[_name] = _dimension, float(_size)
+        for _word in (_name, *_words):
+            _UNITS[_word] = _name
+            if len(_word) > 1 and not _word.endswith("s"):
+                _UNITS[f"{_word}s"] = _name
+_CURRENCIES = frozenset(_CURRENCY_NAMES)
+_SYMBOLS = {"$": "usd", "\u20ac": "eur", "\u00a3": "gbp"}
+_AFTER_MONEY = {"m": "million", "b": "billion"}
+"""What these letters mean behind an amount of money."""
 _AFTER_NUMBER = re.compile(r"[ \u00a0-]?([A-Za-z]{1,12}|%)(?![A-Za-z])")
 
 _MONTH_NAMES: Final = """
@@ -117,7 +179,11 @@ _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[\u00a0\u202f]\d{3})+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3}){2,}"
     r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+,\d{1,2}(?![\d,)\]])|\d+)"
 )
+_BIG_UNIT = r"(?:[KMGT]i?B\b)"
+"""Units in large letters that may follow a number without a blank."""
 _NUMBER = rf"[-+\u2212]?{_DIGITS}"
+_MAX_DIGITS = 100
+"""Products of three numbers of so many digits are finite."""
 _UNITS_OF_TEN = "one two three four five six seven eight nine"
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
@@ -127,23 +193,29 @@ _WORD_VALUES: dict[str, int] = {
     "dozen": 12,
 }
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
+_HALVED = ("hour", "day", "year", "mile", "dozen", "million", "billion")
 _SMALL = "|".join(_UNITS_OF_TEN.split())
 _NUMBER_WORDS = (
     rf"(?:(?:{'|'.join(_TENS.split())})(?:[- ](?:{_SMALL}))?|{'|'.join(_TEENS.split())}|{_SMALL}|dozen)"
     rf"(?: (?:{'|'.join(_SCALES)}))?"
 )
+_HALF_LETTER, _DIGIT_RUN = re.compile(r"([AaPp])\.?[Mm]"), re.compile(r"\d+")
 _HALF = r"(?:[AaPp]\.[Mm]\.|[AaPp][Mm]\b)"
+_DAY_FOLLOWS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.? \d"
+"""A month and its day, no part of a name: `On July 14`."""
 _BEFORE, _AFTER = r"(?<![\w./@])(?<!\d,)(?<!\d:)(?<!:\d)", r"(?![\w/@]|[.,]\d|:\d)"
 _VALUE = re.compile(
     rf"(?:{_BEFORE}|(?<=\dT)(?=\d\d:))(?:"
     rf"(?P<date>\d{{4}}[-/]\d\d?[-/]\d\d?(?=[T\s,.;:)\]\"'}}]|$)|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b|"
     rf"{_DAY} (?:of |de )?{_MONTH}{_YEAR}|{_MONTH} {_DAY}\b(?!:\d){_YEAR})"
     rf"|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?: ?{_HALF})?|\d{{1,2}} ?{_HALF})"
-    rf"|(?P<number>#?{_NUMBER}(?=[a-z%]{{1,3}}\b|%|(?![\w/@]|[.,:]\d))|\b(?:{_NUMBER_WORDS})\b)"
+    rf"|(?P<number>#?{_NUMBER}(?=[a-z%]{{1,3}}\b|%|{_BIG_UNIT}|(?![\w/@]|[.,:]\d))|\b(?:{_NUMBER_WORDS})\b"
+    rf"|(?<=[$\u20ac\u00a3]){_DIGITS}(?=[KMBkmb]n?\b)|[Hh]alf an?(?= (?:{'|'.join(_HALVED)})\b))"
     r"|(?P<identifier>#?(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Za-z])\w[\w-]{3,60})"
-    r"|(?P<name>[A-Z][\w'\u2019]+(?: (?:of |the |de |van |von )?[A-Z][\w'\u2019]+(?![\w'\u2019]|-\d))+)"
+    rf"|(?P<name>[A-Z][\w'\u2019]+"
+    rf"(?: (?:of |the |de |van |von )?(?!{_DAY_FOLLOWS})[A-Z][\w'\u2019]+(?![\w'\u2019]|-\d)){{1,15}})"
     rf"|(?P<opposite>{'|'.join(sorted(OPPOSITES, key=len, reverse=True))})"
-    rf")(?:{_AFTER}|(?<=\d)(?=[a-z%]|T\d\d:|Z\b))",
+    rf")(?:{_AFTER}|(?<=\d)(?=[a-z%]|T\d\d:|Z\b|{_BIG_UNIT}|[KMB]n?\b))",
 )
 _SENTENCE_OPENERS = """
 A After Also An And As At Because Before Both But By Das Dear Dem Den Der Did Die Do Does During Ein Eine El Find For
@@ -161,19 +233,179 @@ _ROWS = re.compile(r"(?:^[^,\n]+(?:,[^ \n][^,\n]*)+\n?){2,}", re.MULTILINE)
 """Lines of cells with commas between them, and no blank behind these."""
 
 
+_LINK = re.compile(
+    r"(?:st|nd|rd|th|er|[.\u00ba])?(?:(?P<comma>,\s+)|(?P<last>,\s+(?:and|or)\s+)|(?P<both>\s+(?:and|or|&|und|oder|et|ou|y|o|e)\s+)"
+    r"|(?P<to>\s?[-\u2013\u2014]\s?|\s+(?:to|until|till|through|bis|\u00e0|al?)\s+)"
+    r"|(?P<blank>[ \u00a0]))[$\u20ac\u00a3]?"
+)
+"""What stands between the values of a list or range, or between the numbers of one quantity."""
+_MAX_LINK_CHARS = 12
+_LISTED = frozenset(("number", "date", "time"))
+
+_Measure: TypeAlias = tuple[str, str, float]
+"""The unit of a number, what it measures, and how much of it."""
+_NO_MEASURE: Final[_Measure] = "", "", 1.0
+
+
 def find_values(text: str) -> Iterator[Value]:
     """Yield every value that *text* states, in order; quotations come last, and may hold other values."""
+    values: list[Value] = []
+    measures: list[_Measure] = []
+    links: list[str] = []
+    end = -_MAX_LINK_CHARS - 1
     for match in _VALUE.finditer(_part_cells(text)):
         form: Form = match.lastgroup  # type: ignore[assignment]  # every alternative is named
         words = match.group()
         key = _normalize(form, words)
         if not key:
             continue
-        unit = _find_unit(text, match.start(), match.end()) if form == "number" else ""
-        yield Value(words, form, match.start(), key, unit)
+        start, stop = match.span()
+        measure = _NO_MEASURE
+        if form == "number":
+            measure, stop = _find_measure(text, start, stop)
+        value = Value(words, form, start, key, measure[0], _write_quantity(key, measure))
+        link = _LINK.fullmatch(text, end, start) if form in _LISTED and start - end <= _MAX_LINK_CHARS else None
+        if link is not None and values:
+            links.append(link.lastgroup or "")
+        else:
+            yield from _share(values, measures, links) if links else values
+            values, measures, links = [], [], []
+        values.append(value)
+        measures.append(measure)
+        end = stop if form in _LISTED else -_MAX_LINK_CHARS - 1
+    yield from _share(values, measures, links) if links else values
     for match in _QUOTATION.finditer(text):
         words = match.group(1)
         yield Value(words, "quotation", match.start(1), " ".join(words.casefold().split()).rstrip(".!?"))
+
+
+def _share(values: list[Value], measures: list[_Measure], links: list[str]) -> list[Value]:
+    """Return the values of a list or range, each with the month, half of the day or unit that one of them has."""
+    for index in range(len(values) - 1, 0, -1):
+        is_long = index > 1 and links[index - 2] == "comma"  # 14, 15, and 16 July; not invoice 7, and 3 March
+        joining: tuple[str, ...] = ("both", "to", "last") if is_long else ("both", "to")
+        for other in range(index - 1, -1, -1):
+            is_range = links[other] == "to"
+            if links[other] not in joining or not _take_from(values, measures, other, index, is_range=is_range):
+                break
+            joining = ("both", "to", "comma")
+    for index in range(len(values) - 1):
+        if (
+            measures[index][1] in _CURRENCIES
+            and links[index] == "to"
+            and _is_bare(values[index + 1], measures[index + 1])
+        ):
+            _take_from(values, measures, index + 1, index, is_range=True)
+    _add_up(values, measures, links)
+    is_month_first = (value.form == "date" and value.text[0].isalpha() for value in values[:-1])
+    first = next((index for index, is_first in enumerate(is_month_first) if is_first), None)
+    return values if first is None else _share_month(values, measures, links, first)
+
+
+def _share_month(values: list[Value], measures: list[_Measure], links: Sequence[str], first: int) -> list[Value]:
+    """Return the values with the month, and the year, of the date at *first* in the days behind it."""
+    last, year = first, ""
+    while last < len(links) and links[last] != "blank" and _is_bare(values[last + 1], measures[last + 1]):
+        last += 1
+    if last > first and links[last - 1] == "comma" and _is_year(values[last]):
+        year, last = values[last].key, last - 1
+    while last > first and links[last - 1] == "comma":
+        last -= 1
+    for index in range(first + 1, last + 1):
+        _take_from(values, measures, index, first, is_range=False)
+    if not year or last == first:
+        return values
+    dated = [replace(one, key=f"{year}-{one.key[-LENGTH_WITHOUT_YEAR:]}") for one in values[first : last + 1]]
+    return [*values[:first], *dated, *values[last + 2 :]]
+
+
+def _is_bare(value: Value, measure: _Measure) -> bool:
+    return value.form == "number" and measure is _NO_MEASURE and value.text.isdigit()
+
+
+def _is_year(value: Value) -> bool:
+    return len(value.text) == 4 and value.text.isdigit() and value.text[:2] in ("19", "20")
+
+
+def _take_from(values: list[Value], measures: list[_Measure], index: int, other: int, *, is_range: bool) -> bool:
+    """Give a value what another one of its list or range has beside it; return False where it has that itself."""
+    value, whole = values[index], values[other]
+    if whole.form == "number":
+        return value.form == "number" and _take_measure(values, measures, index, other)
+    is_bare = _is_bare(value, measures[index])
+    dated = _share_date(value, whole, is_before=index < other, is_bare=is_bare) if whole.form == "date" else None
+    timed = _share_half(value, whole, is_range=is_range, is_bare=is_bare) if whole.form == "time" else None
+    shared = dated or timed
+    if shared is not None:
+        values[index] = shared
+    return shared is not None
+
+
+def _share_date(value: Value, whole: Value, *, is_before: bool, is_bare: bool) -> Value | None:
+    """Return a day as a date of the month, or a date as one of the year, of another date."""
+    if value.form == "date" and len(value.key) < len(whole.key) and value.key <= whole.key[-LENGTH_WITHOUT_YEAR:]:
+        return replace(value, key=f"{whole.key[:-LENGTH_WITHOUT_YEAR]}{value.key}")
+    has_month = any(map(str.isalpha, whole.text)) and whole.text[0].isalpha() != is_before
+    if not is_bare or not has_month or not 1 <= int(value.key) <= 31:
+        return None
+    return replace(value, form="date", key=f"{whole.key[:-2]}{int(value.key):02}")
+
+
+def _share_half(value: Value, whole: Value, *, is_range: bool, is_bare: bool) -> Value | None:
+    """Return an hour, or a time without its half of the day, as a time of the half of another one."""
+    half = _HALF_LETTER.search(whole.text)
+    is_open = is_bare or (value.form == "time" and not any(map(str.isalpha, value.text)))
+    if half is None or not is_open or int(_DIGIT_RUN.findall(value.text)[0]) > 12:
+        return None
+    key = _normalize_time(f"{value.text} {half.group()}")
+    if is_range and _minutes(key) > _minutes(whole.key):  # from 11 to 2 pm
+        key = _normalize_time(f"{value.text} {'am' if half.group(1) in 'Pp' else 'pm'}")
+    return replace(value, form="time", key=key)
+
+
+def _take_measure(values: list[Value], measures: list[_Measure], index: int, other: int) -> bool:
+    """Give a number the unit of another one, unless it is much longer: order 48213 and 30 days."""
+    own, (unit, dimension, size) = measures[index], measures[other]
+    if not unit or len(values[index].key) > len(values[other].key) + 1:
+        return False
+    if own[1] in _CURRENCIES and own[2] == 1.0 and dimension in ("#", own[1]) and size > 1.0:  # EUR 5 to 7 million
+        _measure(values, measures, other, (own[0], own[1], size))
+        _measure(values, measures, index, (own[0], own[1], size))
+    elif own is _NO_MEASURE:
+        _measure(values, measures, index, (unit, dimension, size))
+    else:
+        return False
+    return True
+
+
+def _measure(values: list[Value], measures: list[_Measure], index: int, measure: _Measure) -> None:
+    measures[index] = measure
+    values[index] = replace(values[index], unit=measure[0], quantity=_write_quantity(values[index].key, measure))
+
+
+def _add_up(values: list[Value], measures: list[_Measure], links: Sequence[str]) -> None:
+    """Give each number of `1 h 30 min` the quantity of both."""
+    first = 0
+    for index in range(1, len(values) + 1):
+        if index < len(values) and links[index - 1] in ("blank", "both"):
+            (_, dimension, size), (_, other, smaller) = measures[index - 1], measures[index]
+            is_part = dimension == other != "" and float(values[index].key) * smaller < size
+            if is_part and (links[index - 1] == "blank" or dimension == "s"):
+                continue
+        if index - first > 1:
+            total = sum(float(values[one].key) * measures[one][2] for one in range(first, index))
+            quantity = _write_quantity("1", (measures[first][0], measures[first][1], total))
+            values[first:index] = [replace(value, quantity=quantity) for value in values[first:index]]
+        first = index
+
+
+def _minutes(key: str) -> int:
+    hour, minute, *_ = key.split(":")
+    return int(hour) * 60 + int(minute)
+
+
+def _write_quantity(key: str, measure: _Measure) -> str:
+    return f"{measure[1]} {float(key) * measure[2]:.12g}" if measure[1] else ""
 
 
 def _part_cells(text: str) -> str:
@@ -189,11 +421,26 @@ def _part_cells(text: str) -> str:
     return _ROWS.sub(part, text)
 
 
-def _find_unit(text: str, start: int, stop: int) -> str:
-    if start and text[start - 1] in "$€£":
-        return _SINGULAR[text[start - 1]]
+def _find_measure(text: str, start: int, stop: int) -> tuple[_Measure, int]:
+    """Return what a number measures, and where the words end that say so."""
+    currency = _SYMBOLS.get(text[start - 1], "") if start else ""
     beside = _AFTER_NUMBER.match(text, stop)
-    return _UNITS.get(beside.group(1).lower(), "") if beside else ""
+    word = beside.group(1).lower() if beside else ""
+    unit = _AFTER_MONEY.get(word, "") if currency else ""
+    unit = unit or _UNITS.get(word, "")
+    if word == "s" and (stop - start == 4 or text[max(0, start - 4) : start].lower() == "the "):  # the 1990s, the 90s
+        unit = ""
+    if not unit or beside is None:
+        return ((currency, currency, 1.0) if currency else _NO_MEASURE), stop
+    dimension, size = _MEASURES[unit]
+    stop = beside.end()
+    if dimension != "#":
+        return (currency, currency, 1.0) if currency else (unit, dimension, size), stop
+    further = None if currency else _AFTER_NUMBER.match(text, stop)
+    money = _UNITS.get(further.group(1).lower(), "") if further else ""
+    if money in _CURRENCIES and further is not None:
+        return (unit, money, size), further.end()
+    return (currency or unit, currency or dimension, size), stop
 
 
 def _normalize(form: Form, text: str) -> str:
@@ -223,8 +470,9 @@ def _normalize_name(text: str) -> str:
 
 
 def _normalize_number(text: str) -> str:
+    """Return the digits of a number; empty for more of them than anybody calculates with."""
     if text[0].isalpha():
-        return _read_number_words(text)
+        return "0.5" if text[1:5] == "alf " else _read_number_words(text)
     number = text.lstrip("#").replace("\u2212", "-").replace("\u00a0", "").replace("\u202f", "").lstrip("+")
     sign, digits = ("-", number[1:]) if number.startswith("-") else ("", number)
     if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}", digits):
@@ -235,6 +483,8 @@ def _normalize_number(text: str) -> str:
         digits = digits.replace(",", "")
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     digits = digits.lstrip("0")
+    if len(digits) > _MAX_DIGITS:
+        return ""
     return sign + (f"0{digits}" if digits.startswith(".") else digits or "0")
 
 
@@ -248,8 +498,8 @@ def _read_number_words(text: str) -> str:
 
 def _normalize_time(text: str) -> str:
     """Write a time of day by 24 hours, without seconds that are none."""
-    hour, *rest = re.findall(r"\d+", text)
-    number, half = int(hour), re.search(r"([AaPp])\.?[Mm]", text)
+    hour, *rest = _DIGIT_RUN.findall(text)
+    number, half = int(hour), _HALF_LETTER.search(text)
     if half is not None:
         if number > 12:
             return ""

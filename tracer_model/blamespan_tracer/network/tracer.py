@@ -236,9 +236,13 @@ class NetworkTracer:
             findings: What the bundled checks come to on it.
             prediction: Of the network, or of whoever knows better.
         """
-        is_known = trace.outcome == "failed"
-        failure_score = self._failure_score(prediction, is_known=is_known)
-        if self._abstains and not is_known and prediction.gate_weight < _MOSTLY and failure_score < NOBODY_KNOWS:
+        failure_score = self._failure_score(prediction)
+        if (
+            self._abstains
+            and trace.outcome != "failed"
+            and prediction.gate_weight < _MOSTLY
+            and failure_score < NOBODY_KNOWS
+        ):
             reason = f"probably sound: failure score {failure_score:.2f} is below {NOBODY_KNOWS:.2f}"
             return Attribution.abstain(trace, reason, self._identity)
         shares = np.zeros(run.n_steps)
@@ -252,18 +256,11 @@ class NetworkTracer:
             modes=self._rank_modes(trace, run, prediction),
             evidence=quote_steps(trace, (shares / shares.sum()).tolist(), findings),
             coverage=prediction.set_mass,
-            unaided_score=self._failure_score(prediction, is_known=False),
+            unaided_score=failure_score,
         )
 
-    def _failure_score(self, prediction: NetworkPrediction, *, is_known: bool) -> float:
-        """Return how likely the run failed, on a scale on which the alarm lies at a half.
-
-        Args:
-            prediction: Of the run.
-            is_known: Whether the run is known to have failed.
-        """
-        if is_known:
-            return (1 - prediction.gate_weight) * prediction.failure_probability + prediction.gate_weight
+    def _failure_score(self, prediction: NetworkPrediction) -> float:
+        """Return how likely the run failed, on a scale on which the alarm lies at a half."""
         if prediction.gate_weight >= _MOSTLY:
             return NOBODY_KNOWS
         alarm = self._network.alarm

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _FILE = click.option(
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def schemata() -> None:
     """Keep known failures as schemata, and find them again; nothing is trained.
 
@@ -74,7 +75,7 @@ def show_schema(name: str, path: Path | None, *, as_json: bool) -> None:
 
 
 @schemata.command("add")
-@click.argument("traces", nargs=-1, required=True)
+@click.argument("traces", nargs=-1)
 @click.option("--run", "which", metavar="ID|N", help="Only this run: its number, from 1, or its trace id.")
 @click.option(
     "--step", type=click.IntRange(min=0), metavar="N", help="The step that failed, with --run or a single run."
@@ -86,7 +87,7 @@ def show_schema(name: str, path: Path | None, *, as_json: bool) -> None:
 @click.option(
     "--labels", type=_PATH, metavar="FILE", help="What people say.  [default: labels.jsonl beside the traces]"
 )
-@click.option("--sound", multiple=True, type=_PATH, metavar="PATH", help="Further runs that were sound; repeatable.")
+@click.option("--sound", multiple=True, metavar="TRACES", help="Further runs that were sound; repeatable.")
 @_FILE
 def add_schemata(
     traces: tuple[str, ...],
@@ -97,10 +98,10 @@ def add_schemata(
     title: str,
     name: str,
     labels: Path | None,
-    sound: tuple[Path, ...],
+    sound: tuple[str, ...],
     path: Path | None,
 ) -> None:
-    """Make schemata of confirmed failures in TRACES: files as `blamespan analyze` reads them.
+    """Make schemata of confirmed failures in TRACES: files or stored runs, as for `blamespan analyze`.
 
     A failure is confirmed by --step, by a label (also those that replay gave), or by an outcome that is known, and then
     the step is the one that the tracer names. A failure that is known already is noted with the schema that it matches.
@@ -122,7 +123,7 @@ def add_schemata(
         raise ConfigError(f"expected one run beside --step, got {len(runs)}. Choose one with --run NUMBER")
     known_labels = by_run(_read_labels(labels, traces))
     confirmed: list[tuple[MessageActionTrace, int, str, str]] = []
-    sound_runs = [run.trace for run in _read_runs(tuple(map(str, sound)))] if sound else []
+    sound_runs = [run.trace for run in _read_runs(sound)] if sound else []
     for run in runs:
         found = _confirm(run.trace, step, mode, known_labels.get(run.trace.trace_id, ()))
         if found is None:
@@ -132,8 +133,8 @@ def add_schemata(
             confirmed.append((run.trace, *found))
     if not confirmed:
         raise ConfigError(
-            f"expected a confirmed failure in {', '.join(traces)}, got {len(runs)} runs without one. Name the step by "
-            "--run and --step, label it with blamespan annotate, or record the outcome"
+            f"expected a confirmed failure in {', '.join(traces) or 'the store'}, got {len(runs)} runs without one. "
+            "Name the step by --run and --step, label it with blamespan annotate, or record the outcome"
         )
     sound_steps = SoundSteps(sound_runs)
     counts = [_add_one(file, *one, quote=quote, title=title, name=name, sound=sound_steps) for one in confirmed]
@@ -273,13 +274,8 @@ def _open(path: Path | None) -> SchemataFile:
 def _read_runs(traces: Sequence[str]) -> Iterator[RecordedRun]:
     """Yield the runs of files, or without any those of the store; what cannot be read is named on stderr."""
     from blamespan.analysis.sources import runs_in
-    from blamespan.plugins import load_part
 
-    if not traces:
-        _, stored = load_part("stored_runs")(None)
-        yield from (run for run, _ in stored)
-        return
-    for item in runs_in(list(traces)):
+    for item in runs_in(traces):
         if isinstance(item, UnreadableInput):
             click.echo(f"blamespan: {_printable(str(item))}", err=True)
         else:
@@ -298,11 +294,13 @@ def _choose(runs: Sequence[RecordedRun], which: str | None) -> Sequence[Recorded
 
 
 def _read_labels(labels: Path | None, traces: Sequence[str]) -> list[PersonLabel]:
+    from blamespan.analysis.sources import folder_of
     from blamespan.labels.file import LABELS_FILE, read_labels
+    from blamespan.plugins import load_part
 
-    first = Path(traces[0])
-    beside = (first if first.is_dir() else first.parent) / LABELS_FILE
-    path = labels or (beside if beside.is_file() else None)
+    folder = folder_of(traces[0]) if traces else load_part("store_folder")()
+    beside = folder / LABELS_FILE if folder is not None else None
+    path = labels or (beside if beside is not None and beside.is_file() else None)
     return [] if path is None else read_labels(path, [])
 
 

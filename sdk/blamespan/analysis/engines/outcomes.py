@@ -21,9 +21,11 @@ from blamespan.analysis.sources import Piece
 from blamespan.annotate import without_verdict
 from blamespan.attribution import Attribution
 from blamespan.errors import UnreadableInput
-from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.parts import part_ids
+from blamespan.importing.recorded import PartId, RecordedRun
 from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.pipeline import AttributedRun, attribute_parts, note_beside
+from blamespan.pipeline import AttributedRun, RunNotes, attribute_parts, note_beside
+from blamespan.rebuilding.continuing import part_of_verdict
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.rebuild import OWNED_KEYS
 from blamespan.rebuilding.runs import Run
@@ -78,6 +80,19 @@ class Result:
         trace = self.run.trace
         return row_of(self.run, self.verdict, self.error, known_failures_of(trace), conflicts_of(trace))
 
+    def by_part(self) -> list[Result]:
+        """Part the result of a run that paused, the first part first; itself alone of one that did not."""
+        traces = [part.trace for part in self.run.parts]
+        return [
+            Result(part, part_of_verdict(self.verdict, traces, number), self.error)
+            for number, part in enumerate(self.run.parts)
+        ] or [self]
+
+    def to_write_back(self) -> list[Result]:
+        """Return what is said of the run's last part, and of the earlier one that is to blame, if one is."""
+        *earlier, last = self.by_part()
+        return [*(part for part in earlier if part.verdict.abstained is None), last]
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -104,6 +119,7 @@ class Done:
         spans: Its spans with the verdict, as one OTLP-JSON document; empty where that is not wanted.
         error: How the tracer failed on it, or None.
         result: The result itself, where that is wanted.
+        parts: The parts that it is joined of; one of a run that never paused.
     """
 
     source: str
@@ -113,6 +129,7 @@ class Done:
     spans: str = ""
     error: str | None = None
     result: Result | None = None
+    parts: tuple[PartId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +139,8 @@ class Finished:
     piece: Piece
 
 
-Outcome: TypeAlias = Done | UnreadableInput | Finished
+Outcome: TypeAlias = Done | UnreadableInput | Finished | RecordedRun
+"""What is said of pieces. A run among it is a part, to be judged with those that may stand in other pieces."""
 Found: TypeAlias = RecordedRun | UnreadableInput | Finished
 """What pieces hold, before it is attributed."""
 
@@ -165,15 +183,16 @@ def made(batch: Sequence[Found], tracer: Tracer, wanted: Wanted, before: int = 0
         before: How many runs of the first piece stand in batches before.
     """
     return [
-        item if isinstance(item, UnreadableInput | Finished) else done(item, wanted, number)
+        done(item, wanted, number) if isinstance(item, Result) else item
         for item, number in _numbered(results_among(batch, tracer), before)
     ]
 
 
-def results_among(batch: Sequence[Found], tracer: Tracer) -> list[Result | UnreadableInput | Finished]:
-    """Put results in the places of runs."""
-    results = iter(attribute_recorded([item for item in batch if isinstance(item, RecordedRun)], tracer))
-    return [next(results) if isinstance(item, RecordedRun) else item for item in batch]
+def results_among(batch: Sequence[Found], tracer: Tracer) -> list[Result | UnreadableInput | Finished | RecordedRun]:
+    """Put results in the places of runs, but for parts that may go on in another piece."""
+    whole = [item for item in batch if isinstance(item, RecordedRun) and not item.may_go_on_elsewhere]
+    results = iter(attribute_recorded(whole, tracer))
+    return [next(results) if isinstance(item, RecordedRun) and not item.may_go_on_elsewhere else item for item in batch]
 
 
 def runs_of_piece(batch: Sequence[object], before: int) -> int:
@@ -211,11 +230,22 @@ def annotated_spans(result: Result) -> list[Span]:
 
     They are those of its source; where that has none, the ones that `blamespan.emit` makes.
     """
-    told = result.run.spans
-    spans = [without_verdict(span) for span in told or emit(_emittable(result.run.trace))]
-    root = next((span for span in spans if span.span_id == result.run.root_id), None) if told else spans[0]
     notes = note_beside(result.run, result.verdict)
-    by_span = AttributedRun(Run(root, tuple(spans)), result.run.trace, result.verdict, notes=notes).annotations()
+    spans: list[Span] = []
+    offset = 0
+    for part in result.by_part():
+        own = range(offset, offset := offset + len(part.run.trace.steps))
+        steps = {index - own.start: notes.steps[index] for index in own if index in notes.steps}
+        is_last = offset == len(result.run.trace.steps)
+        spans += _annotate_part(part, RunNotes(notes.run if is_last else {}, steps))
+    return spans
+
+
+def _annotate_part(part: Result, notes: RunNotes) -> list[Span]:
+    told = part.run.spans
+    spans = [without_verdict(span) for span in told or emit(_emittable(part.run.trace))]
+    root = next((span for span in spans if span.span_id == part.run.root_id), None) if told else spans[0]
+    by_span = AttributedRun(Run(root, tuple(spans)), part.run.trace, part.verdict, notes=notes).annotations()
     return [span.with_attributes(by_span.get(span.span_id, {})) for span in spans]
 
 
@@ -227,8 +257,8 @@ def found_in(pieces: Iterable[Piece], *, with_spans: bool) -> Iterator[Found]:
 
 
 def _numbered(
-    items: Iterable[Result | UnreadableInput | Finished], before: int
-) -> Iterator[tuple[Result | UnreadableInput | Finished, int]]:
+    items: Iterable[Result | UnreadableInput | Finished | RecordedRun], before: int
+) -> Iterator[tuple[Result | UnreadableInput | Finished | RecordedRun, int]]:
     for item in items:
         yield item, before
         before = runs_of_piece([item], before)
@@ -253,6 +283,7 @@ def done(result: Result, wanted: Wanted, number: int) -> Done:
         spans=_document(result) if wanted.spans else "",
         error=result.error,
         result=result if wanted.whole is None or number < wanted.whole else None,
+        parts=part_ids(result.run),
     )
 
 

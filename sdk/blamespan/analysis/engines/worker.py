@@ -98,7 +98,9 @@ class Attribute:
     def given_up(self, tracer: Tracer, reason: str) -> list[object]:
         """Make outcomes without a verdict."""
         return [
-            done_of(failed(item, tracer, reason), self.wanted, self.before) if isinstance(item, RecordedRun) else item
+            done_of(failed(item, tracer, reason), self.wanted, self.before)
+            if isinstance(item, RecordedRun) and not item.may_go_on_elsewhere
+            else item
             for item in self.batch
         ]
 

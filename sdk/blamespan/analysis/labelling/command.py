@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.labelling.dialogue import Dialogue, Left
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.notices import notice
-from blamespan.analysis.sources import runs_in
+from blamespan.analysis.sources import folder_of, runs_in
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
@@ -30,7 +31,7 @@ __all__ = ["annotate"]
     epilog="""\b
 Examples:
   blamespan annotate traces.jsonl
-  blamespan annotate --store ~/runs.db --by ann
+  blamespan annotate last --by ann
 """
 )
 @click.argument("traces", nargs=-1)
@@ -53,8 +54,8 @@ def annotate(
 ) -> None:
     """Say run by run whether the verdict on it is right, and what is.
 
-    Reads TRACES as `analyze` does, or without any the local store of `blamespan collect`. Each answer is kept at
-    once; the same command goes on where it was left.
+    Reads TRACES as `analyze` does: files, or runs in this machine's store; without any all of the store. Each answer
+    is kept at once; the same command goes on where it was left.
     """
     if traces and store:
         raise ConfigError(f"expected TRACES or --store, got both {traces[0]!r} and {str(store)!r}. Leave one out")
@@ -118,25 +119,28 @@ def _from_files(
             refused.append(item)
             notice(item)
         else:
-            yield item, tracer.attribute([item.trace])[0]
+            yield item, _judge(item, tracer)
 
 
 def _from_store(store: Path | None, tracer: Tracer) -> tuple[Path, Iterator[tuple[RecordedRun, Attribution]]]:
     """Open a store of the collector, which gives runs with the verdicts they went out with."""
     path, runs = load_part("stored_runs")(store)
-    return path, ((run, verdict or tracer.attribute([run.trace])[0]) for run, verdict in runs)
+    return path, ((run, verdict or _judge(run, tracer)) for run, verdict in runs)
+
+
+def _judge(run: RecordedRun, tracer: Tracer) -> Attribution:
+    [result] = attribute_recorded([run], tracer)
+    return result.verdict
 
 
 def _beside(sources: Sequence[str]) -> Path:
     """Choose where labels are kept: in the folder of the first source that is one of this machine."""
-    first = Path(sources[0])
-    if first.is_dir():
-        return first / LABELS_FILE
-    if not first.exists():
+    folder = folder_of(sources[0])
+    if folder is None:
         raise ConfigError(
             f"expected a file or folder of traces to keep labels beside, got {sources[0]!r}. Say where: --labels FILE"
         )
-    return first.parent / LABELS_FILE
+    return folder / LABELS_FILE
 
 
 def _name(option: str | None) -> str:

@@ -1,8 +1,9 @@
 """What was done of an analysis, kept beside its output until all is done: `results.parquet.journal`.
 
 Lines, each begun by a letter: `P` the plan, `R` a row as it goes out, `S` the spans of the row before, `D` that a run
-came before, `E` another error, `F` the end of a piece. A piece counts once its `F` stands there; what follows the last
-`F` was interrupted, and is done again. So it does not matter where the writer was killed.
+came before, `E` another error, `W` the spans of a part that may go on in another piece, `F` the end of a piece. A piece
+counts once its `F` stands there; what follows the last `F` was interrupted, and is done again. So it does not matter
+where the writer was killed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
 from blamespan.analysis.engines.outcomes import Finished, Outcome
 from blamespan.analysis.results.repeats import RepeatedRun
 from blamespan.analysis.sources import Piece
 from blamespan.errors import ConfigError, NotWritten, UnreadableInput
+from blamespan.importing.parts import runs_of_spans
+from blamespan.importing.recorded import RecordedRun
+from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
 
 __all__ = ["Journal", "JournalEntry"]
 
@@ -27,12 +33,13 @@ _Key: TypeAlias = tuple[str, int | None, int]
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One line of a finished piece: a row, its spans, that a run came before, or an error. The others are empty."""
+    """One line of a finished piece: a row, its spans, that a run came before, an error, or a part. Others are empty."""
 
     row: str = ""
     spans: str = ""
     repeated: str = ""
     error: str = ""
+    part: RecordedRun | None = None
 
 
 class Journal:
@@ -107,6 +114,9 @@ class Journal:
             self._finished[_key(outcome.piece)] = (self._start, self._end)
             self._order.setdefault(_key(outcome.piece))
             self._start = self._end
+        elif isinstance(outcome, RecordedRun):
+            request = ExportTraceServiceRequest(resource_spans=spans_to_proto(outcome.spans))
+            self._write(b"W", json.dumps([outcome.source, request_to_json(request)]))
         elif isinstance(outcome, UnreadableInput):
             self._write(b"D" if isinstance(outcome, RepeatedRun) else b"E", json.dumps(str(outcome)))
         else:
@@ -170,6 +180,10 @@ class Journal:
                     yield JournalEntry(repeated=json.loads(text))
                 elif line[:1] == b"E":
                     yield JournalEntry(error=json.loads(text))
+                elif line[:1] == b"W":
+                    source, request = json.loads(text)
+                    spans = spans_from_proto(request_from_json(request).resource_spans)
+                    yield from (JournalEntry(part=run) for run in runs_of_spans(source, spans))
 
 
 def _key(piece: Piece) -> _Key:

@@ -18,7 +18,7 @@ from blamespan.analysis.results.rows import arrow_schema, as_arrow
 from blamespan.errors import ConfigError, NotWritten
 from blamespan.plugins import require
 
-__all__ = ["check_output", "write_lines", "write_rows"]
+__all__ = ["check_output", "write_lines", "write_rows", "write_spans"]
 
 _LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]+:/")
@@ -39,9 +39,11 @@ def check_output(path: Path, *, rows: bool) -> None:
         ConfigError: if its name says no format, its folder is not there, or it is a folder of other things.
         MissingExtra: if the format needs a package that is not installed.
     """
-    kinds = ", ".join(_LINES) + (", .parquet, or a folder as in results/" if rows else "")
+    kinds = ", ".join(_LINES if rows else (".json", *_LINES)) + (
+        ", .parquet, .json for spans, or a folder as in results/" if rows else ""
+    )
     is_folder = rows and _is_folder(path)
-    if not is_folder and not path.name.endswith((*_LINES, ".parquet") if rows else _LINES):
+    if not is_folder and not path.name.endswith((*_LINES, ".parquet" if rows else ".json")):
         raise ConfigError(f"expected a file that ends in {kinds}, got {str(path)!r}")
     if _SCHEME.match(str(path)):
         raise ConfigError(f"expected a path on this machine, got {str(path)!r}. Write it here and copy it there")
@@ -84,6 +86,24 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     with _whole(path) as made, _compressing(made, path.suffix) as file:
         for line in lines:
             file.write(line.encode("utf-8", "replace") + b"\n")
+
+
+def write_spans(path: Path, documents: Iterable[str]) -> None:
+    """Write OTLP-JSON, each document on a line; all of them as one where the name ends in `.json`.
+
+    Raises:
+        NotWritten: as `write_rows`.
+    """
+    if path.suffix != ".json":
+        write_lines(path, documents)
+        return
+    with _whole(path) as made, made.open("wb") as file:
+        before = b'{"resourceSpans":[\n'
+        for document in documents:
+            for spans in json.loads(document)["resourceSpans"]:
+                file.write(before + json.dumps(spans).encode())
+                before = b",\n"
+        file.write((before if before[:1] == b"{" else b"\n") + b"]}\n")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A result as one row: what `blamespan analyze` writes as JSON lines and parquet, and how it is read again.
 
 A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `trace_id`, `started`, `duration_s`,
-`service`, `framework`, `task`), and what it says (`failure_score` to `abstained`). `content` is the head of the
+`service`, `framework`, `task`), and what it says (`verdict` to `abstained`). `content` is the head of the
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
 lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
 `instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
@@ -40,6 +40,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "source": _NOTHING,
     "trace_id": _NOTHING,
     "outcome": "unknown",
+    "verdict": "",
     "failure_score": 0.0,
     "unaided_score": None,
     "agent": None,
@@ -74,6 +75,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "source": str,
     "trace_id": str,
     "outcome": str,
+    "verdict": str,
     "failure_score": (int, float),
     "unaided_score": (int, float, type(None)),
     "agent": (str, type(None)),
@@ -316,6 +318,7 @@ def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) 
         "source": source,
         "trace_id": trace.trace_id,
         "outcome": trace.outcome,
+        "verdict": verdict.word,
         "failure_score": round(verdict.failure_score, 6),
         "unaided_score": None if verdict.unaided_score is None else round(verdict.unaided_score, 6),
         "agent": decisive.agent if decisive else None,

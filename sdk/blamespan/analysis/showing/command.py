@@ -6,22 +6,25 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console, ConsoleDimensions
 
-from blamespan.analysis.showing.claims import answer_of, claims_as_json, print_answer
+from blamespan.analysis.engines.outcomes import attribute_recorded
+from blamespan.analysis.showing.claims import claims_as_json, print_answer, read_answer
 from blamespan.analysis.showing.drawing import Picture
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.judges import BrokenRule, rules_of
 from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
 from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.attribution import Attribution
-from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.importing.recorded import RecordedRun
+from blamespan.pipeline import format_error
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 
 __all__ = ["show"]
@@ -34,11 +37,13 @@ _TASK_CHARS = 60
 Examples:
   blamespan show traces.jsonl
   blamespan show traces.jsonl --run 2 --step 5
+  blamespan show last
   blamespan show 4bf92f3577b34da6
+  blamespan show "When is invoice 7 due"
   blamespan show traces.jsonl --run 2 --claims
 """
 )
-@click.argument("trace", metavar="TRACE")
+@click.argument("trace", metavar="[TRACE]", default="")
 @click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
 @click.option("--step", "index", type=click.IntRange(min=0), metavar="N", help="Show this step with all of its text.")
 @click.option("--all", "every", is_flag=True, help="Leave no step out.")
@@ -63,9 +68,9 @@ def show(
 ) -> None:
     """Draw one run: who did what, who builds on whom, who is to blame, for what, by which words.
 
-    TRACE is a file, folder, pattern or URL as `blamespan analyze` reads them, or the id of a trace in the store of
-    `blamespan collect`: all of its hex digits, or the first few. NO_COLOR and FORCE_COLOR are honoured; what is piped
-    is plain text, as wide as COLUMNS says, else 80.
+    TRACE is a file, folder, pattern or URL as `blamespan analyze` reads them, or a run in this machine's store: its id
+    or the first digits, the beginning of its task, or `last`. Without TRACE the stored runs are listed. NO_COLOR and
+    FORCE_COLOR are honoured; what is piped is plain text, as wide as COLUMNS says, else 80.
     """
     if as_json and not wants_claims:
         raise ConfigError("expected --claims beside --json, got --json alone. For verdicts: blamespan analyze --json")
@@ -74,14 +79,16 @@ def show(
         run = chosen(_readable(found_runs(trace, store, format_name)), which)
     except SeveralRuns as several:
         _list(console, several)
+        if not trace and which is None:
+            return
         raise
+    verdict, rules = _verdict(run, tracer_name, suspects=suspects), rules_of(run.trace, may_take_long=True)
     if wants_claims:
-        _show_claims(console, run, as_json=as_json)
+        _show_claims(console, run, verdict, rules, as_json=as_json)
         return
-    verdict = _verdict(run, tracer_name)
     if not suspects:
-        verdict = without_idle_suspects(verdict, run.trace.outcome)
-    rules, known = rules_of(run.trace, may_take_long=True), known_failures_of(run.trace)
+        verdict = without_idle_suspects(verdict)
+    known = known_failures_of(run.trace)
     picture = Picture(console, run, verdict, rules, known)
     if index is None:
         picture.print_run(every=every)
@@ -91,18 +98,25 @@ def show(
     picture.print_step(index)
 
 
-def _show_claims(console: Console, run: ShownRun, *, as_json: bool) -> None:
+def _show_claims(
+    console: Console, run: ShownRun, verdict: Attribution, rules: Sequence[BrokenRule] | None, *, as_json: bool
+) -> None:
     """Print where the claims of a run's answer come from.
 
     Raises:
-        ConfigError: if they cannot be followed.
+        MissingExtra: if the package that follows them is not installed.
+        BlamespanError: if it raises.
     """
-    answer = answer_of(run.trace, may_take_long=True)
-    if answer is None:
-        raise ConfigError(
-            f"expected a run whose claims can be followed, got one of {len(run.trace.steps)} steps: "
-            "blamespan[model] is not installed, or the log says why. Install it with: pip install 'blamespan[model]'"
-        )
+    try:
+        answer = read_answer(run.trace, verdict, rules, may_take_long=True)
+    except BlamespanError:
+        raise
+    except Exception as error:  # what came from outside may break anything
+        raise BlamespanError(
+            f"expected a run whose claims can be followed, got {format_error(error)}. "
+            "This is a mistake in blamespan: please report it. `blamespan show` without --claims shows the run"
+        ) from error
+    assert answer is not None, "only who waits is told of no answer"
     if as_json:
         click.echo(json.dumps(claims_as_json(run.trace, answer)))
     else:
@@ -130,11 +144,14 @@ def _readable(runs: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
             yield item
 
 
-def _verdict(run: ShownRun, tracer_name: str | None) -> Attribution:
-    if run.verdict is not None and tracer_name is None:
+def _verdict(run: ShownRun, tracer_name: str | None, *, suspects: bool) -> Attribution:
+    """Return the verdict on the spans; ask a tracer where there is none, or it names no suspects that are wanted."""
+    names_them = run.verdict is not None and (run.verdict.decisive_step is not None or run.verdict.abstained)
+    if run.verdict is not None and tracer_name is None and (names_them or not suspects):
         return run.verdict
-    [verdict] = load_tracer(tracer_name or DEFAULT_TRACER).attribute([run.trace])
-    return verdict
+    recorded = RecordedRun(run.source, run.trace, waits=run.waits)
+    [result] = attribute_recorded([recorded], load_tracer(tracer_name or DEFAULT_TRACER))
+    return result.verdict
 
 
 def _list(console: Console, several: SeveralRuns) -> None:

@@ -17,10 +17,10 @@ from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line,
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
-    NO_SIGN,
     SHARE_WORTH_A_LINE,
     contradicted_of,
     mode_text,
+    order_text,
     verification_text,
 )
 from blamespan.annotate import read_verifications
@@ -127,7 +127,7 @@ class Picture:
         if verdict.abstained is not None:
             self._say(f"no verdict: {line(verdict.abstained)}", "bold yellow")
         elif verdict.decisive_step is None:
-            self._say(f"{NO_SIGN}: --suspects names who would be to blame", "dim")
+            self._say(f"{verdict.word}: --suspects names who would be to blame", "dim")
         else:
             self._print_verdict(verdict, verdict.decisive_step)
         if verdict.tracer.name:
@@ -163,10 +163,10 @@ class Picture:
         self._say(
             f"most to blame: {line(step.agent)} at step {decisive}, {step.score:.2f} of the blame{what}", _DECISIVE
         )
-        others = [blame for blame in verdict.steps if blame.score > 0 and blame.index != decisive]
-        if others:
-            ranked = sorted(others, key=lambda blame: -blame.score)[:_SUSPECTS]
-            self._say("next suspects: " + ", ".join(f"step {i.index} {line(i.agent)} {i.score:.2f}" for i in ranked))
+        ranked = verdict.ranked_steps()[: 1 + _SUSPECTS]
+        if others := ranked[1:]:
+            self._say("next suspects: " + ", ".join(f"step {i.index} {line(i.agent)} {i.score:.2f}" for i in others))
+            self._say(order_text(verdict), "dim")
         if verdict.step_set:
             held = sum(shares[index] for index in verdict.step_set)
             verb = "holds" if len(verdict.step_set) == 1 else "hold"

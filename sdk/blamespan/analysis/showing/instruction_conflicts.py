@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from blamespan.analysis.showing.legible import printable
+from blamespan.pipeline import ask_part
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
@@ -93,11 +94,11 @@ def conflicts_of(trace: MessageActionTrace) -> tuple[DecidedConflict, ...]:
     find = find_part("instruction_conflicts", _logger, "conflicts of instructions are not looked for")
     if find is None:
         return ()
-    try:
+
+    def look() -> tuple[DecidedConflict, ...]:
         return tuple(_decided(conflict) for conflict in list(find(trace))[:_MAX_CONFLICTS])
-    except Exception:  # what came from outside may break anything, and costs no verdict
-        _logger.exception("conflicts of instructions could not be looked for in trace %s", trace.trace_id)
-        return ()
+
+    return ask_part(look, _logger, f"conflicts of instructions are not looked for in trace {trace.trace_id}") or ()
 
 
 def _decided(conflict: _ConflictShape) -> DecidedConflict:

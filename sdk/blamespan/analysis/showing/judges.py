@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import Protocol, cast
+from typing import Protocol
 
 from blamespan.analysis.showing.legible import clean
-from blamespan.errors import BlamespanError
-from blamespan.plugins import load_part
+from blamespan.pipeline import ask_part
+from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["BrokenRule", "Judged", "has_rules", "rules_of"]
@@ -95,12 +94,11 @@ def rules_of(trace: MessageActionTrace, *, may_take_long: bool = False) -> list[
     chars = sum(len(step.content) for step in trace.steps)
     if judge is None or len(trace.steps) > most_steps or chars > most_chars:
         return None
-    rules: list[BrokenRule] = []
-    try:
-        rules += [_broken(judged) for judged in judge(trace) if judged.outcome == "fail" or _is_open(judged)]
-    except Exception:  # contracts of third parties
-        _logger.exception("rules could not be checked on trace %s", trace.trace_id)
-    return rules
+
+    def check() -> list[BrokenRule]:
+        return [_broken(judged) for judged in judge(trace) if judged.outcome == "fail" or _is_open(judged)]
+
+    return ask_part(check, _logger, f"rules are not checked on trace {trace.trace_id}") or []
 
 
 def _is_open(judged: Judged) -> bool:
@@ -118,10 +116,7 @@ def _broken(judged: Judged) -> BrokenRule:
     )
 
 
-@cache
 def _judge() -> Callable[[MessageActionTrace], Iterable[Judged]] | None:
-    try:
-        return cast("Callable[[MessageActionTrace], Iterable[Judged]]", load_part("apply_checks"))
-    except (BlamespanError, ImportError, AttributeError) as error:
-        _logger.warning("contracts are not shown: %s", error)
-        return None
+    judge: Callable[[MessageActionTrace], Iterable[Judged]] | None
+    judge = find_part("apply_checks", _logger, "contracts are not shown")
+    return judge

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from blamespan.analysis.showing.legible import printable
+from blamespan.pipeline import ask_part
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
@@ -84,7 +85,8 @@ def known_failures_of(trace: MessageActionTrace) -> tuple[KnownFailure, ...]:
     match = find_part("known_failures", _logger, "known failures are not looked for")
     if match is None:
         return ()
-    try:
+
+    def look() -> tuple[KnownFailure, ...]:
         return tuple(
             KnownFailure(
                 printable(one.name),
@@ -96,6 +98,5 @@ def known_failures_of(trace: MessageActionTrace) -> tuple[KnownFailure, ...]:
             )
             for one in match(trace)
         )
-    except Exception:  # what came from outside may break anything, and costs no verdict
-        _logger.exception("known failures could not be looked for in trace %s", trace.trace_id)
-        return ()
+
+    return ask_part(look, _logger, f"known failures are not looked for in trace {trace.trace_id}") or ()

@@ -1,24 +1,22 @@
 """Which run is shown: one of what files hold, or of a trace that a collector stored.
 
-The collector's part `stored_trace` is called with a trace id as a user wrote it, and a store's file or None for the
-usual one. It returns the trace's runs, or raises an error that names the nearest ids. So this package shows stored runs
+The collector's part `stored_trace` is called with a run's name as a user wrote it, and a store's file or None for the
+usual one. It yields the runs of its trace, or raises an error that names others. So this package shows stored runs
 without knowing how they are stored.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from glob import has_magic
 from pathlib import Path
 from typing import cast
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.sources import runs_in
+from blamespan.analysis.sources import is_stored_name, runs_in, store_in
 from blamespan.attribution import Attribution
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
 from blamespan.plugins import load_part
@@ -26,7 +24,6 @@ from blamespan.trace import MessageActionTrace
 
 __all__ = ["SeveralRuns", "ShownRun", "chosen", "found_runs"]
 
-_TRACE_ID = re.compile(r"[0-9a-fA-F]{4,32}")
 _LISTED = 50
 _NOT_WHOLE = "it names no task and has no span of the run itself: perhaps not all of it has come"
 
@@ -40,12 +37,14 @@ class ShownRun:
         trace: It.
         verdict: As its spans tell, where they do.
         notes: What is missing of it, and what came later.
+        waits: Whether it waits for an answer from outside, so that it is not judged.
     """
 
     source: str
     trace: MessageActionTrace
     verdict: Attribution | None = None
     notes: tuple[str, ...] = ()
+    waits: bool = False
 
 
 class SeveralRuns(BlamespanError):
@@ -63,25 +62,38 @@ class SeveralRuns(BlamespanError):
 
 
 def found_runs(argument: str, store: Path | None, format_name: str | None) -> Iterator[ShownRun | UnreadableInput]:
-    """Find the runs that a user means by *said*: files as `blamespan analyze` takes them, else an id of the store.
+    """Find the runs that a user means by *argument*: files as `blamespan analyze` takes them, else a stored run.
+
+    Args:
+        argument: As the user wrote it; empty for all runs of a store.
+        store: Where stored runs are looked up; None for this machine's.
+        format_name: Of files.
 
     Raises:
-        ConfigError: if the store, or *said* as a path, does not fit.
-        UnreadableInput: if there is neither such a file nor such an id.
+        ConfigError: if *argument* means several stored runs.
+        UnreadableInput: if it means neither a file nor a stored run.
         BlamespanError: if the store cannot be read.
     """
-    is_id = _TRACE_ID.fullmatch(argument) is not None
-    if store is not None and not is_id:
-        raise ConfigError(f"expected the id of a stored trace beside --store, 4 to 32 hex digits, got {argument!r}")
-    if store is not None or (is_id and not Path(argument).exists()):
-        yield from _read_stored(argument, store)
-        return
-    if not argument or not (argument == "-" or "://" in argument or has_magic(argument) or Path(argument).exists()):
-        raise UnreadableInput(
-            f"expected a file, or the id of a stored trace (4 to 32 hex digits), got {argument!r}. Check the path"
-        )
-    for item in runs_in([argument], format_name=format_name):
-        yield item if isinstance(item, UnreadableInput) else _of_file(item)
+    if not argument:
+        yield from _list_stored(store)
+    elif store is not None or is_stored_name(argument):
+        load = cast(Callable[[str, "Path | None"], Iterator[ShownRun]], load_part("stored_trace"))
+        yield from load(argument, store)
+    elif (at := store_in(Path(argument))) is not None:
+        yield from _list_stored(at)
+    else:
+        for item in runs_in([argument], format_name=format_name):
+            yield item if isinstance(item, UnreadableInput) else _of_file(item)
+
+
+def _list_stored(store: Path | None) -> Iterator[ShownRun]:
+    ask = cast(
+        "Callable[[Path | None], tuple[Path, Iterator[tuple[RecordedRun, Attribution | None]]]]",
+        load_part("stored_runs"),
+    )
+    _, judged = ask(store)
+    for run, verdict in judged:
+        yield ShownRun(run.source, run.trace, verdict, waits=run.waits)
 
 
 def chosen(runs: Iterable[ShownRun], which: str | None) -> ShownRun:
@@ -121,9 +133,4 @@ def chosen(runs: Iterable[ShownRun], which: str | None) -> ShownRun:
 def _of_file(run: RecordedRun) -> ShownRun:
     trace = run.trace
     is_whole = bool(trace.task) or run.root_id is not None or trace.outcome != "unknown"
-    return ShownRun(printable(run.source), trace, notes=() if is_whole else (_NOT_WHOLE,))
-
-
-def _read_stored(argument: str, store: Path | None) -> Sequence[ShownRun]:
-    load = cast(Callable[[str, "Path | None"], Sequence[ShownRun]], load_part("stored_trace"))
-    return load(argument, store)
+    return ShownRun(printable(run.source), trace, notes=() if is_whole else (_NOT_WHOLE,), waits=run.waits)

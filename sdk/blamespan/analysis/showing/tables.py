@@ -16,7 +16,6 @@ from rich.text import Text
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
-    NO_SIGN,
     SHARE_WORTH_A_LINE,
     StepRow,
     mode_text,
@@ -141,7 +140,7 @@ class RunTable:
             self._rows.append((*facts, "", "", f"-/{len(trace.steps)}", "", reason))
             return
         if verdict.decisive_step is None:
-            self._rows.append((*facts, f"{verdict.failure_score:.2f}", "", f"-/{len(trace.steps)}", "", NO_SIGN))
+            self._rows.append((*facts, f"{verdict.failure_score:.2f}", "", f"-/{len(trace.steps)}", "", verdict.word))
             return
         decisive = verdict.steps[verdict.decisive_step]
         self._rows.append(
@@ -250,7 +249,7 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
     else:
         facts.append(f"failure {verdict.failure_score:.2f}")
         if verdict.decisive_step is None:
-            facts.append(NO_SIGN)
+            facts.append(verdict.word)
     return "   ".join(facts)
 
 

@@ -7,16 +7,15 @@ from typing import Final
 
 from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import Attribution, Contradicted, Verification
-from blamespan.trace import MessageActionTrace, Outcome
+from blamespan.trace import MessageActionTrace
 
 __all__ = [
     "MOST_STEPS",
-    "NO_SIGN",
     "SHARE_WORTH_A_LINE",
     "StepRow",
     "contradicted_of",
-    "has_suspects",
     "mode_text",
+    "order_text",
     "step_rows",
     "verification_text",
     "without_idle_suspects",
@@ -24,8 +23,6 @@ __all__ = [
 
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
-NO_SIGN: Final = "no sign of failure"
-"""What is said of a run that nobody knows to have failed, and whose verdict does not say so."""
 SHARE_WORTH_A_LINE: Final = 0.05
 """Of the blame: steps of longer runs with less are left out."""
 
@@ -44,14 +41,6 @@ class StepRow:
     content: str
 
 
-def has_suspects(verdict: Attribution, outcome: Outcome) -> bool:
-    """Check whether anybody is to be named: the run is known to have failed, or nobody knows and the verdict says so.
-
-    Of other runs a verdict still holds who would be to blame if they failed; people see that when they ask for it.
-    """
-    return outcome == "failed" or (outcome == "unknown" and verdict.calls_failed)
-
-
 def verification_text(item: Verification) -> str:
     """Say what came of putting a suspect to the test: `confirmed: put right 3 of 3 succeed, as it was 0 of 3`."""
     text = f"{item.outcome}: put right {item.succeeded} of {item.repeats} succeed"
@@ -60,9 +49,24 @@ def verification_text(item: Verification) -> str:
     return text if item.repeats else item.outcome
 
 
-def without_idle_suspects(verdict: Attribution, outcome: Outcome) -> Attribution:
-    """Return the verdict as people see it: without suspects where nobody is to be named, else as it is."""
-    if verdict.abstained is not None or has_suspects(verdict, outcome):
+def order_text(verdict: Attribution) -> str:
+    """Say why the decisive step is listed above one with a larger share; return an empty text where there is none."""
+    ranked = verdict.ranked_steps()
+    if len(ranked) < 2 or ranked[0].score >= ranked[1].score:
+        return ""
+    agent = next((blame for blame in verdict.agents if blame.agent == ranked[0].agent), None)
+    held = f", {agent.score:.2f} over all its steps" if agent else ""
+    return (
+        f"step {ranked[0].index} comes first as the highest of {printable(ranked[0].agent)}{held}; the others by share"
+    )
+
+
+def without_idle_suspects(verdict: Attribution) -> Attribution:
+    """Return the verdict as people see it: without suspects where nobody is to be named, else as it is.
+
+    Who would be to blame if the run had failed is for those who ask.
+    """
+    if verdict.abstained is not None or verdict.names_suspects:
         return verdict
     steps = tuple(replace(step, score=0.0) for step in verdict.steps)
     return replace(verdict, steps=steps, decisive_step=None, agents=(), modes=(), step_set=(), evidence=())

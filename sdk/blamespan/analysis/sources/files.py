@@ -10,8 +10,9 @@ from blamespan.analysis.sources.piece import Found
 from blamespan.errors import UnreadableInput
 from blamespan.importing.files import head_of
 from blamespan.importing.recorded import Importer, SpanImporter, importers, load_importer
+from blamespan.sqlite_files import STORE_MARK, has_mark
 
-__all__ = ["data_files", "is_data", "runs_of_file"]
+__all__ = ["data_files", "is_data", "runs_of_file", "store_in"]
 
 _COMPRESSED = {".gz", ".xz", ".zst"}
 _DATA = {".json", ".jsonl", ".ndjson", ".log", ".pb", ".binpb", ".csv", ".parquet", ".sqlite", ".db"}
@@ -20,10 +21,14 @@ _DATA = {".json", ".jsonl", ".ndjson", ".log", ".pb", ".binpb", ".csv", ".parque
 def data_files(path: Path) -> Iterator[Path]:
     """Yield *path*; of a folder the data files below it, sorted, one folder in memory at a time.
 
+    Of a folder with a store of runs only that: what else lies there belongs to it.
     Links to folders are not followed. What cannot be listed comes as it is: reading it says what is wrong.
     """
     if not path.is_dir():
         yield path
+        return
+    if (store := store_in(path)) is not None:
+        yield store
         return
     try:
         entries = sorted(path.iterdir(), key=lambda entry: entry.name)
@@ -35,6 +40,12 @@ def data_files(path: Path) -> Iterator[Path]:
             yield from data_files(entry)
         elif is_data(entry) and entry.is_file():
             yield entry
+
+
+def store_in(path: Path) -> Path | None:
+    """Return the store of runs that a path is, or that lies in the folder it is; None where there is none."""
+    files = sorted(path.glob("*.db")) if path.is_dir() else [path]
+    return next((file for file in files if file.is_file() and has_mark(file, STORE_MARK)), None)
 
 
 def is_data(path: Path) -> bool:

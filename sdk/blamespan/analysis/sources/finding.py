@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
+from typing import cast
 
 from blamespan.analysis.sources.files import data_files, is_data, runs_of_file
 from blamespan.analysis.sources.piece import ALL, Found, Piece
 from blamespan.analysis.sources.remote import check_url, fetched, public_url, remote_files
 from blamespan.analysis.sources.spooling import spool_pipe, spool_stdin
-from blamespan.errors import UnreadableInput
+from blamespan.errors import ConfigError, MissingExtra, UnreadableInput
 from blamespan.importing.backends import SpanReader, is_backend, open_reader
-from blamespan.importing.recorded import load_importer
+from blamespan.importing.parts import SeparateParts, part_ids
+from blamespan.importing.recorded import STORE_FORMAT, StoreReader, load_importer
 from blamespan.importing.selection import Selection
+from blamespan.plugins import load_part
 
-__all__ = ["pieces", "runs_in"]
+__all__ = ["folder_of", "is_stored_name", "pieces", "runs_in"]
 
 _STDIN = "-"
 _LOCAL = ("file", "local")
@@ -33,13 +37,17 @@ def pieces(sources: Sequence[str], *, format_name: str | None = None, selection:
     asked of the back end of that scheme or else opened by fsspec. What cannot be found is a piece that reads as an
     error, so that the rest goes on. Back ends and folders elsewhere are asked while the pieces are taken.
 
+    What is no file names a run in this machine's store: by its id or the beginning of it, by the beginning of its task,
+    or `last`. A file goes before.
+
     Args:
-        sources: As a user writes them.
+        sources: As a user writes them; none for all runs of this machine's store.
         format_name: Read every file in this format instead of telling by its content; back ends know their own.
         selection: Which runs are wanted.
 
     Raises:
-        ConfigError: if the format or a URL is wrong, or a back end's key is missing; before anything is read.
+        ConfigError: if the format or a URL is wrong, a back end's key is missing, a name means several stored runs, or
+            there is no store where nothing is named; before anything is read.
         MissingExtra: if a source needs a package that is not installed.
     """
     if format_name is not None:
@@ -49,22 +57,38 @@ def pieces(sources: Sequence[str], *, format_name: str | None = None, selection:
             open_reader(source, selection).close()
         elif _is_elsewhere(source):
             check_url(source)
-    return _each_once(sources, format_name, selection)
+        elif is_stored_name(source):
+            with suppress(UnreadableInput):  # named in its place
+                _find_stored(source)
+    return _each_once(sources or [str(_default_store())], format_name, selection)
 
 
-def runs_in(sources: Iterable[str | Path], *, format_name: str | None = None) -> Iterator[Found]:
+def runs_in(
+    sources: Iterable[str | Path], *, format_name: str | None = None, with_spans: bool = False
+) -> Iterator[Found]:
     """Yield the runs of all that *sources* name, one after the other; for what cannot be read, an error in its place.
+
+    A run whose parts stand in several files comes last.
 
     Args:
         sources: As for `pieces`.
         format_name: As for `pieces`.
+        with_spans: Whether runs come with the spans of their source, where it has some.
 
     Raises:
         ConfigError: as `pieces` does.
         MissingExtra: as `pieces` does.
     """
-    for piece in pieces([str(source) for source in sources], format_name=format_name):
-        yield from piece.read()
+    with closing(SeparateParts()) as parts:
+        for piece in pieces([str(source) for source in sources], format_name=format_name):
+            for item in piece.read(with_spans=with_spans):
+                if not isinstance(item, UnreadableInput) and item.may_go_on_elsewhere:
+                    parts.add(item)
+                    continue
+                if not isinstance(item, UnreadableInput):
+                    parts.note_told(part_ids(item))
+                yield item
+        yield from parts.join()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +136,17 @@ class _Traces:
 
 
 @dataclass(frozen=True, slots=True)
+class _StoredTrace:
+    """A trace in a store of runs on this machine."""
+
+    store: Path
+    trace_id: str
+
+    def __call__(self, with_spans: bool) -> Iterator[Found]:
+        return cast(StoreReader, load_importer(STORE_FORMAT)).read_traces(self.store, [self.trace_id])
+
+
+@dataclass(frozen=True, slots=True)
 class _Trouble:
     """What could not be found."""
 
@@ -153,16 +188,68 @@ def _public_source(source: str) -> str:
 def _of_path(source: str, format_name: str | None, selection: Selection) -> Iterator[Piece]:
     if not source or "\0" in source:
         raise UnreadableInput(f"expected a path, got {source!r}. Check the path.")
-    path = Path(source)
-    if has_magic(source) and not path.exists():
-        matches = sorted(glob(source, recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
-        if not matches:
-            raise UnreadableInput(f"{source}: expected recorded runs, got no file of that pattern. Check the path.")
-        paths = [Path(match) for match in matches]
-    else:
-        paths = [path]
+    paths = _paths(source)
+    if not paths:
+        store, trace_id = _find_stored(source)
+        yield Piece(f"{store}:{trace_id}", None, _StoredTrace(store, trace_id), selection)
+        return
     for file in (file for path in paths for file in data_files(path)):
         yield _file_piece(file, format_name, selection)
+
+
+def _paths(source: str) -> list[Path]:
+    """List the files and folders that a source without a scheme names."""
+    path = Path(source)
+    try:
+        if os.path.lexists(path):
+            return [path]
+    except ValueError:
+        return []
+    return [Path(match) for match in sorted(glob(source, recursive=True))] if has_magic(source) else []  # noqa: PTH207  # Path.glob takes no absolute pattern
+
+
+def is_stored_name(source: str) -> bool:
+    """Check whether *source* can only name a stored run: it is no file, pattern, URL or standard input."""
+    if not source or "\0" in source or source == _STDIN or is_backend(source) or _is_elsewhere(source):
+        return False
+    return not _paths(_without_scheme(source))
+
+
+def folder_of(source: str) -> Path | None:
+    """Return the folder in which what belongs to a source lies, labels for example; None where it is elsewhere."""
+    if is_stored_name(source):
+        return _find_stored(source)[0].parent
+    path = next(iter(_paths(_without_scheme(source))), None)
+    return path if path is None or path.is_dir() else path.parent
+
+
+def _find_stored(source: str) -> tuple[Path, str]:
+    """Find the stored trace that a name means.
+
+    Raises:
+        ConfigError: if it means several.
+        UnreadableInput: if it means none.
+    """
+    try:
+        find: Callable[[str], tuple[Path, str]] = load_part("find_stored")
+    except MissingExtra as error:
+        raise UnreadableInput(f"{source}: expected a readable file, got no such file. Check the path") from error
+    return find(source)
+
+
+def _default_store() -> Path:
+    """Return this machine's store.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    path: Path = load_part("default_store")()
+    if not path.exists():
+        raise ConfigError(
+            "expected files, folders or URLs, or a store of runs on this machine, got nothing, and no store at "
+            f"{str(path)!r}. Name some, or run a program with blamespan.instrument(embedded=True)"
+        )
+    return path
 
 
 def _file_piece(path: Path, format_name: str | None, selection: Selection) -> Piece:
@@ -203,7 +290,7 @@ def _traces_piece(url: str, ids: Sequence[str], asked: Selection, looked_for: Se
 
 def _is_elsewhere(source: str) -> bool:
     scheme, separator, _ = source.partition("://")
-    return bool(separator) and ("::" in source or scheme.lower() not in _LOCAL)
+    return bool(separator) and " " not in scheme and ("::" in source or scheme.lower() not in _LOCAL)
 
 
 def _without_scheme(source: str) -> str:

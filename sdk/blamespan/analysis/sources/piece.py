@@ -38,13 +38,15 @@ class Piece:
     def read(self, *, with_spans: bool = False) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the wanted runs; for whatever cannot be read, an error in its place. It raises none itself.
 
+        A part of a run that may go on in another piece counts as wanted: only the whole run says whether it is.
+
         Args:
             with_spans: Whether runs come with the spans of their source, where it has some.
         """
         taken = 0
         try:
             for item in self._runs(with_spans):
-                if isinstance(item, UnreadableInput):
+                if isinstance(item, UnreadableInput) or item.may_go_on_elsewhere:
                     yield item
                 elif self._selection.takes(item):
                     yield item

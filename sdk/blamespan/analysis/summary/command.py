@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
+from blamespan.analysis.analyze import analyze
 from blamespan.analysis.results.rows import read_rows
 from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.sources import is_stored_name, store_in
 from blamespan.analysis.summary.change import Periods
 from blamespan.analysis.summary.document import as_document
 from blamespan.analysis.summary.facts import Fact, fact_of
@@ -53,19 +56,18 @@ class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 Example:
   blamespan analyze exports/ --json > results.jsonl
   blamespan summary results.jsonl --before 2026-11-01 --html summary.html
+  blamespan summary
   blamespan summary results.jsonl --format markdown --fail-above 10 > comment.md
 
 Exit codes: 1 where a result could not be read, 3 where more runs failed than --fail-above or --fail-if-worse allow.
 """
 )
-@click.argument("results", nargs=-1, required=True, type=_PATH)
+@click.argument("results", nargs=-1)
 @click.option("--before", metavar="DATE", type=_Date(), help="Compare the runs from DATE on with those before it.")
 @click.option(
     "--between", nargs=2, metavar="A B", type=_Date(), help="Compare the runs from A until B with those before A."
 )
-@click.option(
-    "--against", multiple=True, metavar="OLD", type=_PATH, help="Compare RESULTS with older ones; repeatable."
-)
+@click.option("--against", multiple=True, metavar="OLD", help="Compare RESULTS with older ones; repeatable.")
 @click.option(
     "--format",
     "format_name",
@@ -91,10 +93,10 @@ Exit codes: 1 where a result could not be read, 3 where more runs failed than --
 @click.option("--html", metavar="FILE", type=_PATH, help="Write one page with plots that needs nothing else.")
 @click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
 def summary(
-    results: tuple[Path, ...],
+    results: tuple[str, ...],
     before: datetime | None,
     between: tuple[datetime, datetime] | None,
-    against: tuple[Path, ...],
+    against: tuple[str, ...],
     format_name: str,
     wants_json: bool,
     most_percent: float | None,
@@ -104,6 +106,7 @@ def summary(
 ) -> None:
     """Describe which agents fail and how, over all RESULTS of `blamespan analyze` (JSON lines or parquet, or folders).
 
+    RESULTS may also be runs in this machine's store, which are judged now; without RESULTS all of them are.
     What cannot be read is named on stderr, the rest is summed up, and the exit code is 1 at the end.
     """
     periods = _periods(before, between, against)
@@ -117,7 +120,7 @@ def summary(
         if refused:
             sys.exit(1)
         raise UnreadableInput(
-            f"{', '.join(map(str, results))}: expected results, got none. Make them with: "
+            f"{', '.join(results) or 'the store'}: expected results, got none. Make them with: "
             "blamespan analyze TRACES --json > results.jsonl"
         )
     if html is not None:
@@ -140,7 +143,7 @@ def summary(
 
 
 def _periods(
-    before: datetime | None, between: tuple[datetime, datetime] | None, against: Sequence[Path]
+    before: datetime | None, between: tuple[datetime, datetime] | None, against: Sequence[str]
 ) -> Periods | None:
     """Read what is to be compared.
 
@@ -177,16 +180,28 @@ def _check_limits(summary: Summary, most_percent: float | None, *, fails_if_wors
     return ""
 
 
-def _facts(paths: Sequence[Path], refused: list[UnreadableInput]) -> Iterator[Fact]:
-    """Read every row that is one; say which file or row cannot be read."""
-    for path in paths:
+def _facts(sources: Sequence[str], refused: list[UnreadableInput]) -> Iterator[Fact]:
+    """Read every row that is one, and judge stored runs; say which file or row cannot be read."""
+    for source in sources or [""]:
         try:
-            for number, row in enumerate(read_rows(path), 1):
+            for number, row in enumerate(_rows(source, refused), 1):
                 try:
                     yield fact_of(row)
                 except UnreadableInput as error:
-                    _refuse(UnreadableInput(f"{path}, row {number}: {error}"), refused)
+                    _refuse(UnreadableInput(f"{source}, row {number}: {error}"), refused)
         except UnreadableInput as error:
+            _refuse(error, refused)
+
+
+def _rows(source: str, refused: list[UnreadableInput]) -> Iterator[Mapping[str, Any]]:
+    """Read the rows of a file of results; make those of stored runs."""
+    if source and not is_stored_name(source) and store_in(Path(source)) is None:
+        yield from read_rows(Path(source))
+        return
+    with analyze([source] if source else []) as results:
+        for result in results:
+            yield result.row()
+        for error in results.unreadable:
             _refuse(error, refused)
 
 
@@ -197,8 +212,9 @@ def _refuse(error: UnreadableInput, refused: list[UnreadableInput]) -> None:
         click.echo(f"blamespan: {message}{'' if 'blamespan analyze TRACES' in message else _HINT}", err=True)
 
 
-def _title(results: Sequence[Path]) -> str:
-    return results[0].name if len(results) == 1 else f"{results[0].name} and {len(results) - 1} more"
+def _title(results: Sequence[str]) -> str:
+    names = [Path(source).name for source in results] or ["stored runs"]
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _write(path: Path, text: str) -> None:

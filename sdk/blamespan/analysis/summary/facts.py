@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import NOBODY_KNOWS, VerificationOutcome
+from blamespan.attribution import FAILURE_WORDS, VerificationOutcome, verdict_word
 from blamespan.errors import UnreadableInput
 from blamespan.guarding.decisions import ACTIONS
+from blamespan.trace import Outcome
 
 __all__ = ["Fact", "Judge", "Kind", "Row", "fact_of"]
 
@@ -125,8 +126,6 @@ def _fact(row: Row) -> Fact:
         _whole(row["revision"]),
     )
     reason, step = row["abstained"], row["step"]
-    if reason is None and score == NOBODY_KNOWS and row["outcome"] not in _KNOWN:
-        reason = "nobody can tell whether it failed: record outcomes"
     has_verdict = reason is None and step is not None
     mode = (row["mode"] or {}) if has_verdict else {}
     index = _whole(step) if has_verdict else None
@@ -155,10 +154,9 @@ def _fact(row: Row) -> Fact:
     )
 
 
-def _kind(outcome: object, score: float) -> Kind:
-    if outcome in _KNOWN:
-        return "failed" if outcome == "failed" else "sound"
-    return "failed" if score > NOBODY_KNOWS else "sound"
+def _kind(outcome: Any, score: float) -> Kind:
+    known: Outcome = outcome if outcome in _KNOWN else "unknown"
+    return "failed" if verdict_word(known, score, None) in FAILURE_WORDS else "sound"
 
 
 def _share_of(row: Row, index: int | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from blamespan.cli import cli
+from blamespan.errors import ConfigError
+from blamespan_lab.causes.corrections import JudgedCorrections, NoCorrection
 from tests.tracer_model.lab.causes import programs
 from tests.tracer_model.lab.causes.programs import TASK
 from tests.tracer_model.lab.causes.test_verify_command import _record
@@ -65,6 +68,29 @@ def test_run_that_no_correction_mends_is_not_shared_out(birds: Path) -> None:
     )
 
     assert "with everybody put right 0% of the runs succeed" in str(result.exception)
+    assert not isinstance(result.exception, ConfigError)
+
+
+def test_agents_that_nobody_can_put_right_are_named_without_a_share(
+    birds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that is every agent, nothing is tried, each is named with the reason, and it is no misuse."""
+    monkeypatch.setenv("BLAMESPAN_JUDGE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "none")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_DEADLINE_S", "0.1")
+
+    def refuse(writer: JudgedCorrections, step: int) -> None:
+        raise NoCorrection("the judge gave no correction: nobody answers")
+
+    monkeypatch.setattr(JudgedCorrections, "write", refuse)
+    arguments = (birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "contracts", "--by", "judge")
+    result = _run(*arguments)
+
+    assert result.exit_code == 0, result.exception
+    assert re.search(r"- +adder", result.stdout)
+    assert "not put right: adder: the judge gave no correction: nobody answers" in result.stderr
+    assert _shared(*arguments)["agents"] == []
+    assert "adder" in _shared(*arguments)["not_put_right"]
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import UnreadableInput
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, mode
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import Agent, MessageActionTrace, Step, Usage
 from blamespan_lab.feedback.writing import (
     BEGIN,
     END,
@@ -59,6 +59,110 @@ def test_feedback_says_who_where_what_and_what_instead() -> None:
         "Everybody else: do not take over what was wrong there; check it.\n"
         "--- End of the feedback ---"
     )
+
+
+def contradicting(claim: str, source: str, *, index: int | None = 1, role: str = "tool") -> tuple[str, str]:
+    """Return what is said of a source and what is advised, after step 2 of a run contradicted it."""
+    look = Step(0, f"{1:016x}", "clerk", "tool_call", "ledger({})", attributes={"gen_ai.tool.name": "ledger"})
+    first = Step(1, f"{2:016x}", "clerk", content=source)
+    if role == "tool":
+        first = replace(first, kind="tool_result", inputs=(0,))
+    elif role == "given":
+        first = replace(first, content="Here it is.", input_text=f"Packet: {source}")
+    steps = (look, first, Step(2, f"{3:016x}", "writer", content=claim))
+    agents = (Agent("clerk"), Agent("writer"))
+    trace = MessageActionTrace(f"{1:032x}", source if index is None else "Do it.", steps, agents, outcome="failed")
+    judged = Attribution.of(
+        trace,
+        [0, 0, 1],
+        failure_score=0.9,
+        tracer=SAYS,
+        modes=[ModeBlame(EXTENSION["X1"], "writer", 0.9)],
+        evidence=[Evidence(2, claim, 0.9), Evidence(2, claim, 0.8, Contradicted(index, source))],
+    )
+    lines = feedback_on(trace, judged).text.split("\n")
+    return next(line for line in lines if line.startswith("But ")), next(x for x in lines if x.startswith("Instead, "))
+
+
+@pytest.mark.parametrize(
+    ("claim", "source", "place", "says", "advice"),
+    [
+        (
+            *("The orders sum up to 7,864.00.", "Sum of the orders: 7,684.00", (1, "tool")),
+            'But the tool "ledger" (step 1) has "7,684.00", not "7,864.00": "Sum of the orders: 7,684.00"',
+            'Instead, "writer": State "7,684.00", as the tool "ledger" says, or show why that is wrong.',
+        ),
+        (
+            *("You may return it within 14 days, free above 200 euros.", "Returns: within 30 days.", (1, "agent")),
+            'But "clerk" (step 1) has "30 days", not "14 days": "Returns: within 30 days."',
+            'Instead, "writer": State "30 days", as "clerk" says, or show why that is wrong.',
+        ),
+        (
+            *("It departs on 9 April at 10:15.", "Train of 8 April, departure 10:15", (1, "given")),
+            'But what "clerk" was given (step 1) has "8 April", not "9 April": "Train of 8 April, departure 10:15"',
+            'Instead, "writer": State "8 April", as what "clerk" was given says, or show why that is wrong.',
+        ),
+        (
+            *("The dose is 5 mg.", "Give 5 ml of it.", (None, "task")),
+            'But the task has "5 ml", not "5 mg": "Give 5 ml of it."',
+            'Instead, "writer": State "5 ml", as the task says, or show why that is wrong.',
+        ),
+        (
+            *("All went well.", "The job failed twice.", (1, "tool")),
+            'But the tool "ledger" (step 1) says: "The job failed twice."',
+            'Instead, "writer": Keep to what the tool "ledger" says, or show why that is wrong.',
+        ),
+    ],
+    ids=["number", "unit", "date", "other unit", "no value"],
+)
+def test_source_is_named_with_its_value_and_the_claimed_one(
+    claim: str, source: str, place: tuple[int | None, str], says: str, advice: str
+) -> None:
+    """Who contradicted a source reads what was claimed, what the source has, and where it says so."""
+    index, role = place
+
+    assert contradicting(claim, source, index=index, role=role) == (says, advice)
+
+
+@pytest.mark.parametrize(("said", "says"), [("12 * 4 = 84", '"comes to 48"'), ("12 * 4 = 48", None)])
+def test_rule_that_the_step_breaks_is_named_with_what_it_asks(said: str, says: str | None) -> None:
+    """A sum that does not hold is told with what it comes to; of one that holds nothing is told."""
+    trace = run([("user", "x"), ("planner", "y"), ("solver", said), ("checker", "z"), ("writer", "w")])
+
+    text = feedback_on(replace(trace, outcome="failed"), verdict(trace, quote=said)).text
+
+    assert (f"\nIt breaks a rule: A written sum holds. Here: {says}\n" in text) == (says is not None)
+    assert ("breaks a rule" in text) == (says is not None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "asked"),
+    [
+        ((None, None, 8), 'Instead, "writer", who went on with it: Check what "retriever" says'),
+        ((None, 5, 8), 'Instead, "checker", who went on with it: Check what "retriever" says'),
+        ((7, 5, 8), 'Instead, "retriever": Read the source'),
+        ((None, None, None), 'Instead, "retriever": Read the source'),
+        ((None, None), 'Instead, "retriever": Read the source'),
+    ],
+    ids=["next with a model", "first with a model", "has a model", "no tokens counted", "nobody later"],
+)
+def test_who_asks_no_model_is_not_asked_to_rewrite(tokens: tuple[int | None, ...], asked: str) -> None:
+    """A retriever reads no feedback: who went on with its words is asked; who has a model is asked itself."""
+    trace = run([("retriever", "Goods: 14 days."), ("checker", "Fine."), ("writer", "14 days.")][: len(tokens)])
+    used = [None if count is None else Usage(count, count) for count in tokens]
+    trace = replace(trace, steps=tuple(replace(s, usage=u) for s, u in zip(trace.steps, used, strict=True)))
+    judged = Attribution.of(
+        replace(trace, outcome="failed"),
+        [1.0] + [0.0] * (len(tokens) - 1),
+        failure_score=0.9,
+        tracer=SAYS,
+        modes=[ModeBlame(EXTENSION["X3"], "retriever", 0.9)],
+    )
+
+    text = feedback_on(trace, judged).text
+
+    assert f"\n{asked}" in text
+    assert notes_in(text)[0].agent == "retriever"
 
 
 def test_blame_that_is_spread_is_said_to_be() -> None:

@@ -33,6 +33,11 @@ def test_alarm_is_a_verdict_that_says_rather_failed_than_not() -> None:
     assert found["failure_score"] == 0.5
 
 
+def test_none_of_few_does_not_mean_none() -> None:
+    """Of 48 sound runs without an alarm the interval goes up to 7.4 %, not to 0."""
+    assert evaluate_clean([verdict(0.1)] * 48, tracer="any")["false_alarms_ci"] == pytest.approx([0, 7.41], abs=0.01)
+
+
 def result(reward: float, number: int) -> dict[str, object]:
     said = [{"role": "user", "content": "Cancel it."}, {"role": "assistant", "content": f"Done, flight {number}."}]
     return {"task_id": number, "reward": reward, "info": {}, "traj": said, "trial": 0}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
+from blamespan.cli import cli
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
+from blamespan.trace import MessageActionTrace
 from blamespan_lab.measuring.generated import evaluate_generated
 from tests.tracer_model.runs import trace
 
@@ -59,6 +63,25 @@ def test_low_score_is_no_alarm() -> None:
     assert not blames(0, "mast:FM-1.1", score=0.4).calls_failed
     assert not blames(0, "mast:FM-1.1", score=0.5).calls_failed
     assert blames(0, "mast:FM-1.1", score=0.51).calls_failed
+
+
+def test_false_alarms_are_of_runs_whose_success_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tracer that calls everything failed but what it is told to have succeeded raises an alarm on each sound run."""
+
+    class HeedsOutcomes:
+        identity = SAYS
+
+        def attribute(self, traces: list[MessageActionTrace]) -> list[Attribution]:
+            return [blames(0, "mast:FM-1.1", score=0.0 if one.outcome == "succeeded" else 1.0) for one in traces]
+
+    sound = RecordedRun("x:2", SOUND, (), Origin("clean", "tables", "chain", "langgraph"))
+    monkeypatch.setattr("blamespan_lab.command._load_tracer", lambda _: HeedsOutcomes())
+    monkeypatch.setattr("blamespan_lab.corpus.storage.read_corpus", lambda *_: [failed(), sound])
+
+    done = CliRunner().invoke(cli, ["evaluate", "generated", "--data", "corpus", "--json"], catch_exceptions=False)
+
+    figures = json.loads(done.stdout)
+    assert (figures["n"], figures["sound"], figures["false_alarms"]) == (1, 1, 100)
 
 
 def test_runs_without_a_decisive_step_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import Answer, DecisiveStep, PersonLabel, ShownVerdict, by_run
 from blamespan.taxonomy import AEGIS
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Outcome
 from blamespan_lab.measuring.labels import LabelledVerdict, Opinion, evaluate_labels, join_results, join_runs
 from blamespan_lab.statistics import alpha, consensus, kappa, s_score
 from tests.tracer_model.runs import trace
@@ -35,6 +36,7 @@ class StepOneTracer:
                 one,
                 [float(step.index == 1) for step in one.steps],
                 failure_score=0.8,
+                unaided_score=0.8,
                 tracer=TRACER,
                 modes=[ModeBlame(AEGIS["FM-3.2"], one.steps[1].agent, 0.5)],
             )
@@ -75,6 +77,34 @@ def test_runs_without_failure_measure_false_alarms() -> None:
     found = evaluate_labels(judged([*labels, label(4)]))
     assert (found["false_alarms"]["n"], found["false_alarms"]["percent"]) == (2, 100)
     assert (found["missed"]["n"], found["missed"]["percent"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "unaided", "alone", "recorded"),
+    [
+        ("failed", 0.1, (8, 0), (8, 100, 8)),
+        ("failed", 0.9, (8, 100), (8, 100, 8)),
+        ("succeeded", 0.1, (8, 0), (8, 0, 8)),
+        ("unknown", 0.1, (8, 0), (8, 0, 0)),
+        ("failed", None, (0, 0), (8, 100, 8)),
+    ],
+)
+def test_recorded_outcomes_are_no_merit_of_the_tracer(
+    outcome: Outcome, unaided: float | None, alone: tuple[int, float], recorded: tuple[int, float, int]
+) -> None:
+    """What the tracer finds of labelled failures alone stands beside what it says once their outcome is recorded."""
+    told = {"failed": 1.0, "succeeded": 0.0}
+    runs = [replace(run(n), trace=replace(run(n).trace, outcome=outcome)) for n in range(1, 9)]
+    verdicts = [replace(one, failure_score=told.get(outcome, unaided), unaided_score=unaided)
+                for one in StepOneTracer().attribute([one.trace for one in runs])]  # fmt: skip
+    rows = [row_of(one, verdict) for one, verdict in zip(runs, verdicts, strict=True)]
+
+    [joined] = join_results(rows, by_run([label(n) for n in range(1, 9)])).values()
+    found = evaluate_labels(joined.verdicts)
+
+    assert (found["failed"]["n"], found["failed"]["percent"]) == alone
+    assert (found["missed"]["n"], found["missed"]["percent"]) == (alone[0], 100 - alone[1] if alone[0] else 0)
+    assert (found["failed_recorded"]["n"], found["failed_recorded"]["percent"], found["recorded"]) == recorded
 
 
 def test_most_people_are_right_and_ties_are_disputed() -> None:

@@ -26,11 +26,23 @@ def sums_hold(run: ExaminedRun) -> Iterator[Finding]:
             continue
         text = run.read_text(step)
         sums = equations(text)
-        wrong = next((equation for equation in sums if not equation.holds), None)
-        if wrong is not None:
-            yield Finding(step.index, "fail", text[wrong.start : wrong.end], f"comes to {wrong.left:.12g}")
-        elif sums:
+        wrong = [equation for equation in sums if not equation.holds and not _is_corrected(equation, sums)]
+        for equation in wrong:
+            yield Finding(
+                step.index,
+                "fail",
+                text[equation.start : equation.end],
+                f"comes to {equation.left:.12g}",
+                wrong=spelled(equation.right),
+                right=spelled(equation.left),
+            )
+        if sums and not wrong:
             yield Finding(step.index, "pass")
+
+
+def _is_corrected(wrong: Equation, sums: Sequence[Equation]) -> bool:
+    """Check whether the same text works out the same again later, and rightly."""
+    return any(later.start > wrong.start and later.holds and later.comes_to(wrong.left) for later in sums)
 
 
 @check("sum is wrong", "Every sum of a step holds.", is_evidence=True)

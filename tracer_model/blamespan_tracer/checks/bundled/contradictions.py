@@ -82,6 +82,8 @@ def _describe(run: ExaminedRun, conflict: Conflict, who: str) -> Finding:
         quote,
         f"{who} {earlier[:60]!r} of {subject[:60]!r}, here it is {later[:60]!r}",
         source=_find_source(run, conflict),
+        wrong=later,
+        right=earlier,
     )
 
 

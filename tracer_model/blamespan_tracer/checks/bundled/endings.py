@@ -25,14 +25,16 @@ _LOOP, _LOOPING = 3, 0.95
 
 _OPEN = re.compile(
     r"(?i)\b(?:"
-    r"(?:is|are|remains?|still|left) (?:still )?(?:open|unfinished|incomplete|outstanding|to be (?:done|determined))|"
+    r"(?:still|remains?|left|(?:questions?|points?|issues?|items?|tasks?|parts?|steps?|matters?) (?:is|are)) "
+    r"(?:open(?! (?:from|until|till|to|on|at|for|in|between|every|all|daily)\b)|outstanding)|"
+    r"(?:is|are|remains?|still|left) (?:still )?(?:unfinished|incomplete|to be (?:done|determined))|"
     r"not (?:yet |been )?(?:done|complete|completed|finished)|"
-    r"stop(?:ping)? here for now|TBD|next steps? (?:is|are|would be)"
+    r"stop(?:ping)? here for now|TBD|next steps? would be"
     r")\b"
 )
 
 
-@check("text-whole", "A message does not break off.", mode="blamespan:X5", trust=0.4)
+@check("text-whole", "A message does not break off.", mode="blamespan:X5", trust=0.4, is_mended_later=True)
 def text_is_whole(run: ExaminedRun) -> Iterator[Finding]:
     """Look for messages that break off: an open code fence, or an end in the middle of a sentence."""
     for step in run.decisions:

@@ -54,7 +54,7 @@ def numbers_have_a_source(run: ExaminedRun) -> Iterator[Finding]:
         fresh = run.spell_claims(claims.claim[np.flatnonzero(is_fresh)])
         token = find_odd_number(fresh, run.read_text(step), known, inputs.numbers_until(segment))
         quote = run.sentence_with(step, token) if token else ""
-        yield Finding(step.index, broken if token else "pass", quote, f"nothing before it gives {token!r}")
+        yield Finding(step.index, broken if token else "pass", quote, f"nothing before it gives {token!r}", wrong=token)
 
 
 def find_odd_number(fresh: Sequence[str], text: str, known: Floats, sources: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ REPEATED, LEAST_CHARS = 0.9, 60
 """Share of a message from which on it is a repetition, and length of a message that can be one."""
 
 
-@check("step-new", "A message is not said twice.", mode="mast:FM-1.3", trust=0.5, is_symptom=True)
+@check("step-new", "A message is not said twice.", mode="mast:FM-1.3", trust=0.5, is_symptom=True, is_mended_later=True)
 def steps_are_new(run: ExaminedRun) -> Iterator[Finding]:
     """Look for messages that say again what the same agent said before."""
     shares = run.analysis.repetition.own
@@ -26,7 +26,14 @@ def steps_are_new(run: ExaminedRun) -> Iterator[Finding]:
             yield Finding(step.index, "pass")
 
 
-@check("call-new", "An answered call is not made again.", mode="mast:FM-1.3", trust=0.4, is_symptom=True)
+@check(
+    "call-new",
+    "An answered call is not made again.",
+    mode="mast:FM-1.3",
+    trust=0.4,
+    is_symptom=True,
+    is_mended_later=True,
+)
 def calls_are_new(run: ExaminedRun) -> Iterator[Finding]:
     """Look for calls made before by the same agent, with the same arguments, and answered without an error."""
     answered: set[tuple[str, str]] = set()

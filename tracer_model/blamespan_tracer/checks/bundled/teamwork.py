@@ -37,7 +37,9 @@ def _speaker_of(line: str) -> str:
     return name.strip(" *_") if colon else ""
 
 
-@check("hand-off-arrives", "Who is handed the work exists, and acts.", mode="blamespan:X6", trust=0.6)
+@check(
+    "hand-off-arrives", "Who is handed the work exists, and acts.", mode="blamespan:X6", trust=0.6, is_mended_later=True
+)
 def hand_offs_arrive(run: ExaminedRun) -> Iterator[Finding]:
     """Look for hand-offs to somebody the run does not know, and to somebody who then never acts."""
     names = {agent.name for agent in run.trace.agents}
@@ -60,6 +62,7 @@ def hand_offs_arrive(run: ExaminedRun) -> Iterator[Finding]:
     mode="mast:FM-2.5",
     trust=0.5,
     is_symptom=True,
+    is_mended_later=True,
 )
 def agents_heed_objections(run: ExaminedRun) -> Iterator[Finding]:
     """Look for an agent that, after an objection to it, says the same again."""
@@ -74,6 +77,9 @@ def agents_heed_objections(run: ExaminedRun) -> Iterator[Finding]:
         row = int(analysis.segments.owner[answer.index + 1])
         is_deaf = analysis.repetition.own[row] > REPEATED and len(answer.content) >= LEAST_CHARS
         yield Finding(answer.index, "fail" if is_deaf else "pass", answer.content, "says again what was objected to")
+        following = run.next_own_decision(answer) if is_deaf else None
+        if following is not None and analysis.repetition.own[analysis.segments.owner[following.index + 1]] <= REPEATED:
+            yield Finding(following.index, "pass")
 
 
 @check("task-restated-whole", "Who states the task to others leaves no number out.", mode="mast:FM-2.4", trust=0.4)
@@ -110,6 +116,7 @@ def _list_words(run: ExaminedRun, segment: int) -> set[int]:
     mode="mast:FM-3.3",
     trust=0.7,
     is_symptom=True,
+    is_mended_later=True,
 )
 def approvals_see_errors(run: ExaminedRun) -> Iterator[Finding]:
     """Look for an approval right after the approver's own tool said that something fails."""
@@ -131,6 +138,7 @@ def approvals_see_errors(run: ExaminedRun) -> Iterator[Finding]:
     mode="mast:FM-3.3",
     trust=0.7,
     is_symptom=True,
+    is_mended_later=True,
 )
 def approvals_see_wrong_sums(run: ExaminedRun) -> Iterator[Finding]:
     """Look for an approval of a step that holds a sum which does not hold."""

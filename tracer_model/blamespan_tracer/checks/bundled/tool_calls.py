@@ -22,6 +22,9 @@ from blamespan_tracer.tokens import is_number
 _MEETS_AN_ERROR = ("error", "inability", "hedge", "object", "negation", "redo", "check")
 """What a step hints at that does not pass over the error of its tool."""
 
+_SAYS_SO = ("error", "inability")
+"""What a later step hints at that says so after all."""
+
 _REFUSED = re.compile(
     r"(?i)unexpected keyword argument|missing \d{1,3} required|validation error|invalid (?:json|arguments?|tool)|"
     r"unknown (?:tool|function)|(?:tool|function) .{0,60}(?:does not exist|not found|is not available)|"
@@ -41,7 +44,13 @@ _ORDERS = frozenset(
 """Words by which a text gives orders to who reads it; tools have none to give."""
 
 
-@check("tool-error-met", "After its tool failed an agent tries again or says so.", mode="blamespan:X3", trust=0.6)
+@check(
+    "tool-error-met",
+    "After its tool failed an agent tries again or says so.",
+    mode="blamespan:X3",
+    trust=0.6,
+    is_mended_later=True,
+)
 def agents_meet_tool_errors(run: ExaminedRun) -> Iterator[Finding]:
     """Look at what an agent does after its tool failed: call again, say so, or go on as if nothing happened."""
     for index, results in run.results_of.items():
@@ -53,6 +62,10 @@ def agents_meet_tool_errors(run: ExaminedRun) -> Iterator[Finding]:
             continue
         is_met = step.kind in ("tool_call", "handoff") or run.hints(step.index, *_MEETS_AN_ERROR)
         yield Finding(step.index, "pass" if is_met else "fail", step.content, "goes on although its tool failed")
+        while not is_met and (step := run.next_own_decision(step)) is not None:
+            is_met = run.tool_of(step) == run.tool_of(call) or run.hints(step.index, *_SAYS_SO)
+            if is_met:
+                yield Finding(step.index, "pass")
 
 
 @check(
@@ -60,6 +73,7 @@ def agents_meet_tool_errors(run: ExaminedRun) -> Iterator[Finding]:
     "A call names a tool that exists, with arguments that it takes.",
     mode="blamespan:X2",
     trust=0.5,
+    is_mended_later=True,
 )
 def arguments_fit_their_tool(run: ExaminedRun) -> Iterator[Finding]:
     """Look for calls that tools refuse for their name or arguments, and for arguments that are broken JSON."""

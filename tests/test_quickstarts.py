@@ -1,0 +1,38 @@
+"""The programs of `examples/` say on their first run which agent erred, and nothing of their sound twins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+WRONG, RIGHT = "12 * 31 = 362, so 3 crates hold 1086 lamps.", "12 * 31 = 372, so 3 crates hold 1116 lamps."
+
+
+def _run(tmp_path: Path, source: str) -> tuple[str, str]:
+    program = tmp_path / "program.py"
+    program.write_text(source)
+    environment = {**os.environ, "HOME": str(tmp_path), "BLAMESPAN_STORE": str(tmp_path / "store")}
+    ended = subprocess.run(  # our own example
+        [sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=300, check=True
+    )
+    return ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("framework", ["autogen", "langgraph"])
+def test_quickstart_names_who_miscalculated(tmp_path: Path, framework: str) -> None:
+    """The exit line and the spans name the solver, its step, its mode and its words; the sound twin has no alarm."""
+    pytest.importorskip({"autogen": "autogen_agentchat", "langgraph": "langgraph"}[framework])
+    source = (EXAMPLES / f"{framework}_quickstart.py").read_text(encoding="utf-8")
+    assert WRONG in source
+
+    spans, said = _run(tmp_path, source)
+    _, said_of_twin = _run(tmp_path, source.replace(WRONG, RIGHT).replace("1086", "1116"))
+
+    assert "looks failed: solver at step 0, Reasoning-action mismatch" in said
+    assert "'blamespan.evidence': '12 * 31 = 362'" in spans
+    assert "looks failed" not in said_of_twin
