@@ -23,7 +23,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Send
 from pydantic import Field
 from tests.integrations.autogen_runs import INFO
-from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS
+from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS, PYTHON_CODES, SHELL_CODES, code
 from tests.integrations.langgraph_programs import ScriptedModel
 
 import blamespan
@@ -86,6 +86,7 @@ def try_ways(tries: int) -> Iterator[WayTries]:
     policy = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})
     for number, (framework, way) in enumerate(ways):
         share = tries // len(ways) + (number < tries % len(ways))
+        share = max(share, len(PYTHON_CODES) + len(SHELL_CODES)) if way is code else share  # each piece once
         free: list[Any] = []
         way(0, free)
         sent: list[Any] = []

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from langgraph._internal._constants import (
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_SCRATCHPAD,
+    CONFIG_KEY_SEND,
+    INTERRUPT,
+    RESUME,
+)
+from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Interrupt
 
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.intercepting.boundaries import Mail, RunScope, Said, Where, current_run
 from blamespan.intercepting.listeners import active
 from blamespan_integrations.interception._langgraph_convert import (
@@ -27,10 +36,11 @@ from blamespan_integrations.interception._offering import (
     acting_for,
     agent_where,
     find_agent_name,
-    is_yes,
     iterate_within,
+    join_questions,
     off_the_loop,
     offer_mail,
+    read_answers,
     within,
 )
 from blamespan_integrations.interception._splice import Function
@@ -66,6 +76,7 @@ class Node:
         has_goto: Whether it names who is next.
         agent: Its name, as spans call it where they are recorded.
         where: Its span.
+        answers: What a person has answered and was not asked for yet, by question.
     """
 
     task: Any
@@ -76,6 +87,7 @@ class Node:
     has_goto: bool = False
     agent: str = ""
     where: Where | None = None
+    answers: dict[str, bool] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -100,14 +112,73 @@ _graph: ContextVar[Any] = ContextVar("blamespan-graph", default=None)
 
 
 def ask_by_interrupt(question: str) -> bool | None:
-    """Ask a person by LangGraph's `interrupt`; None outside a graph's node, where nobody can be asked.
+    """Ask a person as LangGraph's `interrupt` does; None outside a graph's node, where nobody can be asked.
+
+    LangGraph gives an answer to whatever asks first. Here it belongs to the questions that were shown: all those of one
+    node stand in one interrupt, which names them, and any other is asked anew.
 
     Raises:
         GraphInterrupt: until the graph is resumed with an answer.
     """
-    if current_node.get() is None:
+    node = current_node.get()
+    if node is None:
         return None
-    return is_yes(interrupt({"blamespan": "guard", "question": question, "answers": ["yes", "no"]}))
+    if question in node.answers:
+        return node.answers.pop(question)
+    raise _stop_to_ask(node, [question])
+
+
+def _stop_to_ask(node: Node, questions: list[str]) -> GraphInterrupt:
+    config = node.task.config["configurable"]
+    value = {
+        "blamespan": "guard",
+        "question": join_questions(questions),
+        "questions": questions,
+        "answers": ["yes", "no"],
+        "place": len(config[CONFIG_KEY_SCRATCHPAD].resume),
+    }
+    return GraphInterrupt((Interrupt.from_ns(value=value, ns=config[CONFIG_KEY_CHECKPOINT_NS]),))
+
+
+def _take_answers(node: Node, run: RunScope) -> None:
+    """Take what a person has answered to this node, and keep it as the first of the answers that LangGraph keeps.
+
+    There what the program itself asks in the node does not find it, and finds its own in their order.
+    """
+    config = node.task.config["configurable"]
+    scratchpad = config.get(CONFIG_KEY_SCRATCHPAD)
+    if scratchpad is None:
+        return
+    answers = scratchpad.resume
+    asked = run.asked.get(Interrupt.from_ns(value=None, ns=config[CONFIG_KEY_CHECKPOINT_NS]).id)
+    kept = answers.pop(0) if answers and _is_ours(answers[0]) else None
+    if asked is not None:
+        place = asked["place"] - (kept is not None)
+        answer = answers.pop(place) if place < len(answers) else scratchpad.get_null_resume(True)
+        if answer is not None:
+            given = read_answers(asked["questions"], answer)
+            kept = {"blamespan": "guard", "given": {**(kept or {"given": {}})["given"], **given}}
+    if kept is not None:
+        answers.insert(0, kept)
+        scratchpad.interrupt_counter()
+        node.answers = dict(kept["given"])
+
+
+@contextmanager
+def _keeping_answers(node: Node) -> Iterator[None]:
+    """Have LangGraph keep what a person has answered to a node that stops once more."""
+    try:
+        yield
+    except GraphInterrupt:
+        config = node.task.config["configurable"]
+        answers = config[CONFIG_KEY_SCRATCHPAD].resume
+        if answers and _is_ours(answers[0]) and not any(channel == RESUME for channel, _ in node.task.writes):
+            config[CONFIG_KEY_SEND]([(RESUME, answers)])
+        raise
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("blamespan") == "guard"
 
 
 def find_requester(call_id: str, tool: str) -> tuple[str, tuple[str, ...]]:
@@ -143,6 +214,9 @@ def graph_stream(original: Function) -> Function:
 
     def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         run = _enter_graph(self, args, kwargs)
+        with shield_host("guard: read what was asked"):  # what is not known is asked anew
+            if (config := _resumed(self, run, args, kwargs)) is not None and run is not None:
+                run.asked = _read_asked(self.checkpointer.get_tuple(config))
         source = iter(original(self, *args, **kwargs))
         if run is None:
             yield from source
@@ -169,6 +243,9 @@ def graph_astream(original: Function) -> Function:
 
     async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         run = _enter_graph(self, args, kwargs)
+        with shield_host("guard: read what was asked"):
+            if (config := _resumed(self, run, args, kwargs)) is not None and run is not None:
+                run.asked = _read_asked(await self.checkpointer.aget_tuple(config))
         around = nullcontext if run is None else functools.partial(_inside, run, self)
         async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
             yield item
@@ -191,18 +268,38 @@ _runs_by_thread: OrderedDict[tuple[int, str], RunScope] = OrderedDict()
 
 def _find_run(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunScope:
     """Find the run that a graph goes on with, or begin one."""
-    given = args[0] if args else kwargs.get("input")
-    config = args[1] if len(args) > 1 else kwargs.get("config")
-    thread = ((config or {}).get("configurable") or {}).get("thread_id")
-    if thread is None or not getattr(graph, "checkpointer", None):
+    config, is_resumed = _read_call(graph, args, kwargs)
+    if config is None:
         return RunScope()
-    key = id(graph.checkpointer), str(thread)
-    is_resumed = given is None or (isinstance(given, Command) and given.resume is not None)
+    key = id(graph.checkpointer), str(config["configurable"]["thread_id"])
     run = _runs_by_thread.pop(key, None) if is_resumed else None
     run = _runs_by_thread[key] = run or RunScope()
     while len(_runs_by_thread) > _MOST_THREADS:
         _runs_by_thread.popitem(last=False)
     return run
+
+
+def _read_call(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+    """Return a call's configuration, None where no thread is kept, and whether the call resumes one."""
+    given = args[0] if args else kwargs.get("input")
+    config = args[1] if len(args) > 1 else kwargs.get("config")
+    config = config or getattr(graph, "config", None) or {}
+    thread = (config.get("configurable") or {}).get("thread_id")
+    is_kept = thread is not None and bool(getattr(graph, "checkpointer", None))
+    return config if is_kept else None, given is None or (isinstance(given, Command) and given.resume is not None)
+
+
+def _resumed(graph: Any, run: RunScope | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the configuration of a call that resumes a thread; None of any other, and within another graph."""
+    config, is_resumed = _read_call(graph, args, kwargs)
+    return config if run is not None and current_run.get() is None and is_resumed else None
+
+
+def _read_asked(saved: Any) -> dict[str, dict[str, Any]]:
+    """Read from a checkpoint what a person was asked by a guard, whichever process did, by the interrupt's id."""
+    writes = saved.pending_writes if saved is not None else None
+    interrupts = [one for _, channel, items in writes or () if channel == INTERRUPT for one in items]
+    return {one.id: one.value for one in interrupts if _is_ours(one.value)}
 
 
 def _enter_graph(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunScope | None:
@@ -279,14 +376,19 @@ def _is_slow() -> bool:
     return any(listener.is_blocking for listener in active())
 
 
-def run_node(original: Function) -> Function:
-    """Make the hook around `run_with_retry`: a node from start to end."""
+def run_node(original: Function, foresee: Callable[[Node], list[str]]) -> Function:
+    """Make the hook around `run_with_retry`: a node from start to end.
+
+    Args:
+        original: The function.
+        foresee: Lists what a person is to be asked before a node's tools are called.
+    """
 
     def run_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _begin(task)
+        node = _begin(task, foresee)
         if node is None:
             return original(task, *args, **kwargs)
-        with within(current_node, node), AtWork(node.name):
+        with _keeping_answers(node), within(current_node, node), AtWork(node.name):
             result = original(task, *args, **kwargs)
         _send(node)
         return result
@@ -294,14 +396,14 @@ def run_node(original: Function) -> Function:
     return run_with_retry
 
 
-def arun_node(original: Function) -> Function:
+def arun_node(original: Function, foresee: Callable[[Node], list[str]]) -> Function:
     """Make the hook around `arun_with_retry`."""
 
     async def arun_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _begin(task)
+        node = _begin(task, foresee)
         if node is None:
             return await original(task, *args, **kwargs)
-        with within(current_node, node), AtWork(node.name):
+        with _keeping_answers(node), within(current_node, node), AtWork(node.name):
             result = await original(task, *args, **kwargs)
         _send(node)
         return result
@@ -309,10 +411,18 @@ def arun_node(original: Function) -> Function:
     return arun_with_retry
 
 
-def _begin(task: Any) -> Node | None:
-    graph = _graph.get()
-    is_node = graph is not None and task.name in graph.nodes and not task.name.startswith(_HIDDEN)
-    return Node(task, graph) if is_node and active() else None
+def _begin(task: Any, foresee: Callable[[Node], list[str]]) -> Node | None:
+    """Begin a node; one that only runs tools asks about all of them before it runs any."""
+    graph, run = _graph.get(), current_run.get()
+    if graph is None or task.name not in graph.nodes or task.name.startswith(_HIDDEN) or not active():
+        return None
+    node = Node(task, graph)
+    if run is not None:
+        _take_answers(node, run)
+    if node.is_tools and (questions := foresee(node)):
+        with _keeping_answers(node):
+            raise _stop_to_ask(node, questions)
+    return node
 
 
 def _send(node: Node) -> None:

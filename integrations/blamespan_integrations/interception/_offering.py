@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
@@ -49,10 +49,12 @@ __all__ = [
     "is_asked_within",
     "is_yes",
     "iterate_within",
+    "join_questions",
     "make_exception",
     "note_tool_call",
     "off_the_loop",
     "offer_mail",
+    "read_answers",
     "run_here",
     "tool_where",
     "within",
@@ -322,6 +324,22 @@ def is_yes(answer: object) -> bool:
     return answer is True or (isinstance(answer, str) and answer.strip(" \t\n.!").casefold() in _YES)
 
 
+def join_questions(questions: Sequence[str]) -> str:
+    """Write all that is asked at once as one text: an answer holds for what it lists, and for nothing else."""
+    if len(questions) == 1:
+        return questions[0]
+    listed = " ".join(f"({number}) {question}." for number, question in enumerate(questions, 1))
+    return f"{len(questions)} questions, one answer for all of them: {listed}"
+
+
+def read_answers(questions: Sequence[str], answer: object) -> dict[str, bool]:
+    """Read what a person answers to questions that were shown together: one answer for all, or a list with one each."""
+    listed = answer.get("decisions") if isinstance(answer, Mapping) else answer
+    if isinstance(listed, list) and len(listed) == len(questions):
+        return {question: is_yes(one) for question, one in zip(questions, listed, strict=True)}
+    return dict.fromkeys(questions, is_yes(answer))
+
+
 async def off_the_loop(is_slow: bool, call: Callable[..., ValueT], *arguments: Any) -> ValueT:
     """Call what may wait for an endpoint in a thread, and everything else here."""
     return await asyncio.to_thread(call, *arguments) if is_slow else call(*arguments)
@@ -339,6 +357,8 @@ class OfferedTool:
         maybe: Who else may have called, where the framework does not say.
         handoff_to: Whom it hands the work to.
         ask: Asks a person, as `Opportunity.ask`.
+        names: What it is called beside its name.
+        call_id: As `Opportunity.call_id`.
     """
 
     name: str
@@ -348,11 +368,20 @@ class OfferedTool:
     maybe: tuple[str, ...] = ()
     handoff_to: str = ""
     ask: Callable[[str], bool | None] | None = None
+    names: tuple[str, ...] = ()
+    call_id: str = ""
 
     def offer_call(self) -> Answer | None:
         """Offer its answer before it is called; None where it is to be called."""
         listeners = _listeners_of_tools()
         return _offer_tool_answer(listeners, self._at(listeners), Answer("", is_due=True)) if listeners else None
+
+    def foresee_question(self, answered: Collection[str]) -> str:
+        """Return what a person is asked before it is called; empty where nothing is, or they have answered it."""
+        listeners = active()
+        at = self._at(listeners) if listeners else None
+        foreseeing = [one.foresee for one in listeners if hasattr(one, "foresee")]  # guards do
+        return next((question for foresee in foreseeing if (question := foresee(at, answered))), "")
 
     async def offer_call_async(self) -> Answer | None:
         """Offer the same, on the event loop."""
@@ -393,6 +422,8 @@ class OfferedTool:
             maybe=self.maybe,
             subject=self.subject,
             handoff_to=self.handoff_to,
+            tool_names=self.names,
+            call_id=self.call_id,
             ask=self.ask,
         )
 
@@ -532,7 +563,7 @@ def format_arguments(value: object) -> str:
     """Write a tool's arguments as text, the same for the same arguments."""
     try:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, default=_as_plain)
-    except (ValueError, TypeError, RecursionError):
+    except Exception:  # of a record of the program's own: rules on arguments find that they cannot be read
         return f"<{type(value).__qualname__}>"
 
 

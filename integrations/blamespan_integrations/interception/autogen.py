@@ -8,6 +8,7 @@ decides who is next; and what an agent says that asks no model.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -15,8 +16,8 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent
-from autogen_agentchat.base import ChatAgent, Response, Team
+from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent, UserProxyAgent
+from autogen_agentchat.base import ChatAgent, Response, TaskResult, Team
 from autogen_agentchat.messages import BaseChatMessage, HandoffMessage, StopMessage
 from autogen_agentchat.teams._group_chat._base_group_chat_manager import BaseGroupChatManager
 from autogen_agentchat.teams._group_chat._chat_agent_container import ChatAgentContainer
@@ -26,8 +27,8 @@ from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeExecutor, CodeResult
 from autogen_core.models import ChatCompletionClient, CreateResult
 from autogen_core.tools import (
+    BaseStreamTool,
     BaseTool,
-    StaticStreamWorkbench,
     StaticWorkbench,
     TextResultContent,
     ToolResult,
@@ -57,12 +58,13 @@ from blamespan_integrations.interception._offering import (
     acts_for,
     format_arguments,
     is_asked_within,
-    is_yes,
     iterate_within,
+    join_questions,
     make_exception,
     note_tool_call,
     off_the_loop,
     offer_mail,
+    read_answers,
     within,
 )
 from blamespan_integrations.interception._splice import Function, SplicedHooks
@@ -80,11 +82,12 @@ class AutoGenHooks(SplicedHooks):
         put, cover = self._splices.put, self._splices.cover
         cover(ChatCompletionClient, {"create": _create, "create_stream": _create_stream})
         cover(BaseTool, {"run": _run_tool, "run_stream": _run_tool_stream, "return_value_as_string": _as_string})
-        own_tools = frozenset({StaticWorkbench, StaticStreamWorkbench})  # their tools are asked themselves
-        cover(BaseTool, {"run_json": _run_json}, leave_out=frozenset({BaseTool}))  # which asks `run`
+        own = {"run_json": _run_json, "run_json_stream": _run_json_stream}
+        cover(BaseTool, own, leave_out=frozenset({BaseTool, BaseStreamTool}))  # which ask `run`
         put(BaseTool, "__init__", _note_tool)
         known_tools.watch(BaseTool)
-        cover(Workbench, {"call_tool": _call_tool}, leave_out=own_tools)
+        cover(Workbench, {"call_tool": _call_tool, "call_tool_stream": _call_tool_stream})
+        put(UserProxyAgent, "_get_input", _get_input)
         cover(CodeExecutor, {"execute_code_blocks": _execute_code})
         cover(
             ChatAgent,
@@ -122,6 +125,8 @@ _turn: ContextVar[_SpeakerTurn | None] = ContextVar("blamespan-speaker-turn", de
 
 _answered: ContextVar[Any] = ContextVar("blamespan-answered-tool", default=None)
 """The tool whose call was offered already: one of the program's own kind may ask `run` in turn."""
+_called_as: ContextVar[tuple[Any, str]] = ContextVar("blamespan-called-as", default=(None, ""))
+"""The tool that a workbench calls, and the name by which it was asked to."""
 
 
 def _create(original: Function) -> Function:
@@ -233,9 +238,9 @@ def _run_tool(original: Function) -> Function:
 
 def _run_json(original: Function) -> Function:
     async def run_json(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        if not active():
+        if not active() or _answered.get() is self:
             return await original(self, args, *rest, **kwargs)
-        tool = OfferedTool(self.name, _speaker(), format_arguments(dict(args)), self, ask=ask_person)
+        tool = _offer_object(self, format_arguments(dict(args)))
         refusal = await tool.offer_call_async()
         if refusal is not None:
             return await _give_answer(refusal)
@@ -245,9 +250,23 @@ def _run_json(original: Function) -> Function:
     return run_json
 
 
+def _run_json_stream(original: Function) -> Function:
+    async def run_json_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        tool = _offer_object(self, format_arguments(dict(args))) if active() and _answered.get() is not self else None
+        refusal = await tool.offer_call_async() if tool is not None else None
+        if refusal is not None:
+            yield await _give_answer(refusal)
+            return
+        source = aiter(original(self, args, *rest, **kwargs))
+        async for item in iterate_within(nullcontext if tool is None else lambda: within(_answered, self), source):
+            yield item
+
+    return run_json_stream
+
+
 def _run_tool_stream(original: Function) -> Function:
     async def run_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        tool = _offered_tool(self, args) if active() else None
+        tool = _offered_tool(self, args) if active() and _answered.get() is not self else None
         refusal = await tool.offer_call_async() if tool is not None else None
         if refusal is not None:
             yield await _give_answer(refusal)
@@ -265,9 +284,14 @@ def _run_tool_stream(original: Function) -> Function:
 
 
 def _offered_tool(tool: Any, args: Any) -> OfferedTool:
+    return _offer_object(tool, format_arguments(args.model_dump()))
+
+
+def _offer_object(tool: Any, arguments: str) -> OfferedTool:
+    called, name = _called_as.get()
+    name = name if called is tool else tool.name
     handoff = find_handoff(tool)
-    arguments = format_arguments(args.model_dump())
-    return OfferedTool(tool.name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person)
+    return OfferedTool(name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person, names=(tool.name,))
 
 
 async def _tool_answer(tool: Any, offered: OfferedTool, result: Any) -> Any:
@@ -302,26 +326,59 @@ def _call_tool(original: Function) -> Function:
     async def call_tool(self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
         if not active():
             return await original(self, name, arguments, *rest, **kwargs)
-        tool = OfferedTool(name, _speaker(), format_arguments(arguments), ask=ask_person)
-        answer, result = await tool.offer_call_async(), None
+        tool, around = _tool_of_workbench(self, name, arguments)
+        answer, result = await tool.offer_call_async() if tool is not None else None, None
         if answer is None:
-            with tool.inside():
+            with around:
                 result = await original(self, name, arguments, *rest, **kwargs)
-            if not isinstance(result, ToolResult) or result.is_error:
+            if tool is None or not isinstance(result, ToolResult) or result.is_error:
                 return result
             answer = tool.offer_answer(result.to_text())
-        if answer is None:
-            return result
-        if answer.delay_s:
-            await asyncio.sleep(answer.delay_s)
-        return ToolResult(name=name, result=[TextResultContent(content=answer.text)], is_error=bool(answer.error))
+        return result if answer is None else await _give_result(name, answer)
 
     return call_tool
 
 
+def _call_tool_stream(original: Function) -> Function:
+    async def call_tool_stream(
+        self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        tool, _ = _tool_of_workbench(self, name, arguments) if active() else (None, None)
+        refusal = await tool.offer_call_async() if tool is not None else None
+        if refusal is not None:
+            yield await _give_result(name, refusal)
+            return
+        source = aiter(original(self, name, arguments, *rest, **kwargs))
+        around = (lambda: _tool_of_workbench(self, name, arguments)[1]) if active() else nullcontext
+        async for item in iterate_within(around, source):
+            answer = tool.offer_answer(item.to_text()) if tool is not None and isinstance(item, ToolResult) else None
+            yield item if answer is None else await _give_result(name, answer)
+
+    return call_tool_stream
+
+
+def _tool_of_workbench(workbench: Any, name: str, arguments: Any) -> tuple[OfferedTool | None, Any]:
+    """Return the tool that a workbench calls, None where that one is asked itself, and what holds while it works."""
+    own_name = getattr(workbench, "_override_name_to_original", {}).get(name, name)
+    is_static = isinstance(workbench, StaticWorkbench)
+    subject = next((one for one in workbench._tools if one.name == own_name), None) if is_static else None
+    if isinstance(subject, BaseTool):
+        return None, within(_called_as, (subject, name))
+    text = format_arguments(arguments)
+    tool = OfferedTool(name, _speaker(), text, subject, ask=ask_person, names=(own_name,))
+    return tool, tool.inside()
+
+
+async def _give_result(name: str, answer: Answer) -> ToolResult:
+    if answer.delay_s:
+        await asyncio.sleep(answer.delay_s)
+    return ToolResult(name=name, result=[TextResultContent(content=answer.text)], is_error=bool(answer.error))
+
+
 def _execute_code(original: Function) -> Function:
     async def execute_code_blocks(self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
-        code = "\n".join(block.code for block in code_blocks) if active() else ""
+        blocks = [{"language": block.language, "code": block.code} for block in code_blocks] if active() else []
+        code = json.dumps({"code_blocks": blocks}, ensure_ascii=False)
         tool = OfferedTool(CODE_TOOL, _speaker(), code, maybe=_code_authors(code_blocks), ask=ask_person)
         answer, result = await tool.offer_call_async(), CodeResult(exit_code=0, output="")
         if answer is None:
@@ -409,7 +466,8 @@ def _run_stream(original: Function) -> Function:
         around = nullcontext if run is None else lambda: within(current_run, run)
         try:
             async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
-                yield item
+                is_end = run is not None and current_run.get() is None and isinstance(item, TaskResult)
+                yield _show_questions(run, item) if is_end else item
         finally:
             if run is not None and current_run.get() is None and _open_questions(run):
                 _waiting[self] = run
@@ -429,7 +487,7 @@ def _enter_team(team: Any, task: Any) -> RunScope:
     if run is None:
         run = _waiting.pop(team, None) or RunScope()
         if task is not None:
-            _answer_questions(run, is_yes(_task_text(task)))
+            _answer_questions(run, _task_text(task))
     run.agents = tuple(dict.fromkeys((*run.agents, *getattr(team, "_participant_names", ()))))
     participants = getattr(team, "_participants", ())
     people = [one.name for one in participants if isinstance(one, ChatAgent) and agent_role(one) == "user"]
@@ -449,10 +507,36 @@ def _open_questions(run: RunScope) -> list[str]:
     return [text for text, question in run.questions.items() if question.answer is None]
 
 
-def _answer_questions(run: RunScope, answer: bool) -> None:
-    for question in run.questions.values():
-        if question.answer is None:
-            question.answer = answer
+def _show(run: RunScope) -> str:
+    """Write what a person is to be asked; from here on an answer belongs to it."""
+    questions = _open_questions(run)
+    for text in questions:
+        run.questions[text].is_shown = True
+    return join_questions(questions)
+
+
+def _show_questions(run: Any, result: TaskResult) -> TaskResult:
+    """Show what is still to be asked where a team ends otherwise than by asking."""
+    hidden = [text for text in _open_questions(run) if not run.questions[text].is_shown]
+    if not hidden:
+        return result
+    return result.model_copy(update={"stop_reason": " ".join(filter(None, (result.stop_reason, _show(run))))})
+
+
+def _answer_questions(run: RunScope, answer: str) -> None:
+    shown = [text for text in _open_questions(run) if run.questions[text].is_shown]
+    for text, is_allowed in read_answers(shown, answer).items():
+        run.questions[text].answer = is_allowed
+
+
+def _get_input(original: Function) -> Function:
+    async def get_input(self: Any, prompt: str, *args: Any, **kwargs: Any) -> Any:
+        run = current_run.get()
+        if active() and run is not None and _open_questions(run):
+            prompt = f"{_show(run)}\n{prompt}"
+        return await original(self, prompt, *args, **kwargs)
+
+    return get_input
 
 
 def ask_person(text: str) -> bool | None:
@@ -496,7 +580,7 @@ def _apply_termination(original: Function) -> Function:
         if self._termination_condition is not None:
             await self._termination_condition.reset()
         self._current_turn = 0
-        await self._signal_termination(StopMessage(content=questions[0], source=self._name))
+        await self._signal_termination(StopMessage(content=_show(run), source=self._name))
         return True
 
     return apply_termination
@@ -531,7 +615,7 @@ def _speaker_for_questions(run: RunScope, names: tuple[str, ...], thread: Any) -
         last = thread[-1] if thread else None
         if not (isinstance(last, BaseChatMessage) and last.source in people):
             return people[:1]
-        _answer_questions(run, is_yes(_task_text(last)))
+        _answer_questions(run, _task_text(last))
     for question in run.questions.values():
         if question.answer is not None and not question.is_over and question.agent in names:
             question.is_over = True

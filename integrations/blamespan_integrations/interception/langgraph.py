@@ -16,11 +16,12 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import ToolMessage
 from langchain_core.outputs import ChatResult
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._runnable import RunnableCallable
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
+from blamespan.instrumenting.host_safety import shield_host
 from blamespan.intercepting.boundaries import Answer
 from blamespan.intercepting.listeners import active
 from blamespan.intercepting.tool_objects import known_tools
@@ -36,6 +37,7 @@ from blamespan_integrations.interception._langgraph_convert import (
     tool_names,
 )
 from blamespan_integrations.interception._langgraph_graphs import (
+    Node,
     arun_node,
     ask_by_interrupt,
     current_node,
@@ -77,14 +79,18 @@ class LangGraphHooks(SplicedHooks):
         )
         cover(BaseTool, {"_run": _run, "_arun": _arun})
         put(BaseTool, "__init__", _note_tool)
-        cover(BaseTool, {"run": _note_call_id, "arun": _anote_call_id})
+        put(BaseTool, "run", _note_call_id)
+        put(BaseTool, "arun", _anote_call_id)
+        # what a tool of the program's own does in place of asking `_run`
+        own = {"run": _call_own, "invoke": _call_own, "arun": _acall_own, "ainvoke": _acall_own}
+        cover(BaseTool, own, leave_out=frozenset({BaseTool, StructuredTool, Tool}))
         known_tools.watch(BaseTool)
         cover(Pregel, {"stream": graph_stream, "astream": graph_astream})
         put(RunnableCallable, "invoke", wrap_invoke)
         put(RunnableCallable, "ainvoke", wrap_ainvoke)
         runner = resolve_name(_RUNNER)
-        put(runner, "run_with_retry", run_node)
-        put(runner, "arun_with_retry", arun_node)
+        put(runner, "run_with_retry", lambda original: run_node(original, _foresee_questions))
+        put(runner, "arun_with_retry", lambda original: arun_node(original, _foresee_questions))
 
 
 _tool: ContextVar[tuple[int, str] | None] = ContextVar("blamespan-tool", default=None)
@@ -246,7 +252,7 @@ def _run(original: Function) -> Function:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not active():
             return original(self, *args, **kwargs)
-        tool = _offered_tool(self, args, kwargs)
+        tool = _offered_tool(self, *args, **kwargs)
         if _tool.get() == (id(self), tool.arguments):
             return original(self, *args, **kwargs)
         note_tool_call(find_call_id())
@@ -267,7 +273,7 @@ def _arun(original: Function) -> Function:
     async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not active():
             return await original(self, *args, **kwargs)
-        tool = _offered_tool(self, args, kwargs)
+        tool = _offered_tool(self, *args, **kwargs)
         if _tool.get() == (id(self), tool.arguments):
             return await original(self, *args, **kwargs)
         note_tool_call(find_call_id())
@@ -309,10 +315,75 @@ def _anote_call_id(original: Function) -> Function:
     return arun
 
 
-def _offered_tool(tool: Any, args: Any, kwargs: dict[str, Any]) -> OfferedTool:
-    agent, maybe = find_requester(_call_id.get(), tool.name)
-    arguments = format_arguments([*args, _own(kwargs)])
-    return OfferedTool(tool.name, agent, arguments, tool, maybe, find_handoff(tool), ask_by_interrupt)
+def _call_own(original: Function) -> Function:
+    def call(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+        call_id, arguments = _read_input(given, kwargs)
+        with within(_call_id, call_id):
+            tool = _offered_tool(self, arguments) if active() else None
+            if tool is None or _tool.get() == (id(self), tool.arguments):
+                return original(self, given, *args, **kwargs)
+            refusal = tool.offer_call()
+            if refusal is not None:
+                return _refuse_own(self, call_id, refusal)
+            with within(_tool, (id(self), tool.arguments)), tool.inside():
+                return original(self, given, *args, **kwargs)
+
+    return call
+
+
+def _acall_own(original: Function) -> Function:
+    async def call(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+        call_id, arguments = _read_input(given, kwargs)
+        with within(_call_id, call_id):
+            tool = _offered_tool(self, arguments) if active() else None
+            if tool is None or _tool.get() == (id(self), tool.arguments):
+                return await original(self, given, *args, **kwargs)
+            refusal = await tool.offer_call_async()
+            if refusal is not None:
+                return _refuse_own(self, call_id, refusal)
+            with within(_tool, (id(self), tool.arguments)), tool.inside():
+                return await original(self, given, *args, **kwargs)
+
+    return call
+
+
+def _foresee_questions(node: Node) -> list[str]:
+    """List what a person is still to be asked before a node's tools are called."""
+    questions: list[str] = []
+    with (
+        shield_host("guard: foresee questions"),
+        within(current_node, node),
+    ):  # each call is judged again where it is made
+        calls, _ = node.function._parse_input(node.task.input)
+        for call in calls:
+            tool = node.function.tools_by_name.get(call["name"])
+            if tool is not None:
+                args, kwargs = tool._to_args_and_kwargs(call["args"], call["id"])
+                with within(_call_id, call["id"] or ""):
+                    question = _offered_tool(tool, *args, **kwargs).foresee_question(node.answers)
+                questions += [question] if question else []
+    return questions
+
+
+def _read_input(given: Any, kwargs: dict[str, Any]) -> tuple[str, Any]:
+    """Return the id of a call and what it passes, whether that is a model's call or its arguments alone."""
+    is_call = isinstance(given, dict) and given.get("type") == "tool_call" and "args" in given
+    call_id = given.get("id") if is_call else kwargs.get("tool_call_id")
+    return call_id or _call_id.get(), given["args"] if is_call else given
+
+
+def _refuse_own(tool: Any, call_id: str, refusal: Answer) -> Any:
+    if refusal.error:
+        raise make_exception(refusal)
+    return ToolMessage(refusal.text, name=tool.name, tool_call_id=call_id) if call_id else refusal.text
+
+
+def _offered_tool(tool: Any, /, *args: Any, **kwargs: Any) -> OfferedTool:
+    call_id = _call_id.get()
+    agent, maybe = find_requester(call_id, tool.name)
+    named = _own(kwargs)
+    arguments = format_arguments([*args, named] if named or not args or not isinstance(args[-1], dict) else args)
+    return OfferedTool(tool.name, agent, arguments, tool, maybe, find_handoff(tool), ask_by_interrupt, call_id=call_id)
 
 
 def _offer(tool: Any, offered: OfferedTool, result: Any) -> Answer | None:

@@ -266,8 +266,10 @@ class Books:
         if not self._prices:
             return 0.0
         known = self._prices.get(model) or self._prices.get(EVERYBODY)
-        sent, answered = known or max(self._prices.values())  # an unknown model costs as much as the dearest
-        return (usage.input_tokens * sent + usage.output_tokens * answered) / 1e6
+        dearest = known or max(
+            self._prices.values(), key=lambda price: (price.sent, price.answered)
+        )  # of an unknown model
+        return (usage.input_tokens * dearest.sent + usage.output_tokens * dearest.answered) / 1e6
 
     def _wall_s(self) -> float:
         return self._clock() + self._offset_s

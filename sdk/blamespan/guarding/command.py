@@ -6,10 +6,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -155,12 +154,16 @@ def _describe(policy: Policy) -> Iterator[str]:
             yield f"{who} may call {_list(rule.tools)}, and no other tool.{then}"
         if rule.forbidden:
             yield f"{who} may not call {_list(rule.forbidden)}, in whatever spelling.{then}"
+        if rule.code is not None:
+            yield f"{who} may use {_list(rule.code)} in code, beside pure modules.{then}"
         if rule.recipients is not None:
             yield f"{who} may address {_list(rule.recipients)}, and nobody else.{then}"
     for argument in policy.arguments:
         yield f"{argument.name}: {_describe_argument(argument)}"
     for text in policy.texts:
-        forbidden = f"no message{_of(text.agent)} has {text.forbidden_pattern.text!r}"
+        forbidden = (
+            f"no message{_of(text.agent)} has a part as {text.forbidden_pattern.text!r} says, wherever it stands"
+        )
         yield f"{text.name}: {forbidden}. Else: {_join(text.action)}."
     for sign in policy.signs:
         yield f"{sign.name}: where {_describe_sign(sign)}{_of(sign.agent)}: {_join(sign.action)}."
@@ -169,15 +172,29 @@ def _describe(policy: Policy) -> Iterator[str]:
     yield f"Where the guard itself fails, the step {'passes' if policy.fail == 'open' else 'is stopped'}."
 
 
+_PHRASES: Final = {
+    "type": "is a {}",
+    "at_least": "is at least {:g}",
+    "at_most": "is at most {:g}",
+    "one_of": "is one of {}",
+    "none_of": "is none of {}",
+    "pattern": "is as a whole as {} says",
+    "forbidden_pattern": "has no part as {} says, wherever it stands",
+    "hosts": "names no host but {}",
+    "recipients": "names no recipient but {}",
+    "max_chars": "has at most {} characters",
+}
+
+
 def _describe_argument(rule: ArgumentRule) -> str:
-    values = {item.name: getattr(rule, item.name) for item in fields(rule)}
-    skipped = ("tool", "argument", "agent", "action", "name")
-    said = [
-        f"{name} {getattr(value, 'text', value)!r}" if not isinstance(value, tuple) else f"{name} {_list(value)}"
+    values = {name: getattr(rule, name) for name in _PHRASES}
+    written = {
+        name: _list(value) if isinstance(value, tuple) else repr(value.text) if hasattr(value, "text") else value
         for name, value in values.items()
-        if name not in skipped and value not in (None, "", (), False)
-    ]
-    return f"{rule.argument!r} of {rule.tool!r}{_of(rule.agent)}: {', '.join(said)}. Else: {_join(rule.action)}."
+        if value not in (None, "", ())
+    }
+    said = [*(["is given"] if rule.required else []), *(_PHRASES[name].format(text) for name, text in written.items())]
+    return f"{rule.argument!r} of {rule.tool!r}{_of(rule.agent)} {', and '.join(said)}. Else: {_join(rule.action)}."
 
 
 def _describe_sign(rule: SignRule) -> str:

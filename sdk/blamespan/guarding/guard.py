@@ -11,8 +11,7 @@ import logging
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from types import TracebackType
@@ -53,6 +52,8 @@ _MOST_DECISIONS = 10_000
 _MOST_REFUSALS = 20
 """How often a run goes on after a budget is used up. Then it ends."""
 _MOST_QUOTED = 500
+_MOST_SHOWN = 4_000
+"""Characters of a step that a person is asked about; a longer one is refused, as nobody would see all of it."""
 _MOST_REASONS, _LONGEST_REASON = 6, 1_000
 """Of what a model is told that is asked again: reasons, and characters of one."""
 
@@ -307,14 +308,11 @@ class Guard:
 
     def take_note(self, at: Opportunity, step: ProposedStep) -> None:
         """Take up a step that takes place."""
-        try:
-            book = self.book(at)
-            book.steps.append(step)
-            if book.watcher is not None:
-                with self.lock:
-                    book.watcher.commit(step)
-        except Exception as error:
-            self.failed(step, error)
+        book = self.book(at)
+        book.steps.append(step)
+        if book.watcher is not None:
+            with self.lock:
+                book.watcher.commit(step)
 
 
 class _Guards:
@@ -373,8 +371,14 @@ class _Guards:
                 return None
             self._count_refusal(at, verdict)
             return Said(f"[No model was asked: {verdict.decision.reason}.]")
+        except (MustWait, GuardStopped):
+            raise
         except _StoppedToAsk as stopped:
             raise stopped.reason from stopped.reason.__cause__
+        except Exception as error:
+            refusal = self._fail(at, Said(), error)
+            is_let_through = refusal == Said()
+            return None if is_let_through else refusal
         finally:
             if not is_let_through:
                 self.end_call(at)
@@ -402,10 +406,13 @@ class _Guards:
     def end_call(self, at: Opportunity) -> None:
         """Release what was reserved for a model."""
         for one in self._guards:
-            for policy, books in one.books:
-                reservation = one.book(at).reservations.pop((f"{id(policy)} {at.agent}", at.decision), None)
-                if reservation is not None:
-                    books.release(reservation)
+            try:
+                for policy, books in one.books:
+                    reservation = one.book(at).reservations.pop((f"{id(policy)} {at.agent}", at.decision), None)
+                    if reservation is not None:
+                        books.release(reservation)
+            except Exception as error:  # the model has been asked: there is nothing left to stop
+                one.failed(_step(at, "message"), error)
 
     def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
         """Return what stands in place of *content*."""
@@ -435,6 +442,8 @@ class _Guards:
             return Said(f"[A message of {at.agent!r} was not passed on: {decisions[0].reason}.]")
         if isinstance(content, Answer) and content.is_due:
             return Answer(f"Error: {at.tool!r} was not called: {decisions[0].reason}.")
+        if isinstance(content, Mail):
+            return replace(content, receivers=(), following=(at.alias or at.agent,) if not content.receivers else ())
         return content
 
     def _warn(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
@@ -478,32 +487,47 @@ class _Guards:
 
     def _settle_usage(self, at: Opportunity, said: Said) -> None:
         for one in self._guards:
-            with suppress(Exception):
-                book = one.book(at)
-                usage = said.usage or Usage()
-                book.usage = Usage(
-                    book.usage.input_tokens + usage.input_tokens, book.usage.output_tokens + usage.output_tokens
-                )
-                for policy, books in one.books:
-                    reservation = book.reservations.get((f"{id(policy)} {at.agent}", at.decision))
-                    if reservation is not None:
-                        chars = len(said.text) + sum(len(call.arguments) for call in said.calls)
-                        books.settle(reservation, said.usage, chars, said.model)
+            book, usage = one.book(at), said.usage or Usage()
+            book.usage = Usage(
+                book.usage.input_tokens + usage.input_tokens, book.usage.output_tokens + usage.output_tokens
+            )
+            for policy, books in one.books:
+                reservation = book.reservations.get((f"{id(policy)} {at.agent}", at.decision))
+                if reservation is not None:
+                    chars = len(said.text) + sum(len(call.arguments) for call in said.calls)
+                    books.settle(reservation, said.usage, chars, said.model)
+
+    def foresee(self, at: Opportunity, answered: Collection[str]) -> str:
+        """Return what a person is asked before a tool is called; empty where nothing is, or they have answered it."""
+        try:
+            _, verdicts, quote = self._examine_call(at)
+        except Exception:  # counted where the call is made: there it is judged again
+            return ""
+        verdict = max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action), default=None)
+        if verdict is None or verdict.action != "ask" or verdict.guard.ask is not None or len(quote) > _MOST_SHOWN:
+            return ""
+        question = _question(at, verdict, quote)
+        if question in answered:
+            return ""
+        self._settle_verdicts(at, verdicts, at.where or _where_here)
+        return question
+
+    def _examine_call(self, at: Opportunity) -> tuple[ProposedStep, list[_Verdict], str]:
+        """Return a call as a step, what the rules say of it, and how a person is shown it."""
+        needs_names = any(one.needs_names for one in self._guards)
+        names = frozenset(at.tool_names) | (names_behind(at.subject) if needs_names else frozenset())
+        heard = (at.handoff_to,) if at.handoff_to else ()
+        step = _step(at, "tool_call", at.arguments, at.tool, names, read_arguments(at.arguments), heard)
+        verdicts = [_verdict(one, decision, at) for one in self._guards for decision in one.judge(at, step)]
+        only = at.arguments.startswith("[{") and at.arguments.endswith("}]")  # arguments by name alone
+        quote = f"{at.tool}({at.arguments[1:-1] if only else at.arguments})"
+        return step, verdicts, quote
 
     def _judge_call(self, at: Opportunity, answer: Answer, where: Callable[[], Where | None]) -> Answer:
-        names: frozenset[str] = frozenset()
-        if at.subject is not None and any(one.needs_names for one in self._guards):
-            with suppress(Exception):
-                names = names_behind(at.subject)
-        heard = (at.handoff_to,) if at.handoff_to else ()
-        arguments = read_arguments(at.arguments)
-        step = _step(at, "tool_call", at.arguments, at.tool, names, arguments, heard)
-        verdicts = [_verdict(one, decision, at) for one in self._guards for decision in one.judge(at, step)]
+        step, verdicts, quote = self._examine_call(at)
         if self._strictest(verdicts) not in ("ask", "block"):  # what is refused costs nothing
             verdicts += self._spend_call(at, step)
         strictest = self._settle_verdicts(at, verdicts, where)
-        only = at.arguments.startswith("[{") and at.arguments.endswith("}]")  # arguments by name alone
-        quote = f"{at.tool}({at.arguments[1:-1] if only else at.arguments})"
         if strictest is not None and self._is_refused(at, strictest, quote=quote):
             return Answer(_refusal(at, strictest), is_due=False)
         for one in self._guards:
@@ -573,6 +597,7 @@ class _Guards:
         with shield_host("guard: find the step of a decision"):
             place = where()
         for verdict in verdicts:
+            verdict.guard.counts[verdict.action] += 1
             with shield_host("guard: record a decision"):
                 _record(verdict, at, place)
             if verdict.action == "warn":
@@ -586,9 +611,9 @@ class _Guards:
             return True
         if verdict.action != "ask":
             return False
-        what = f": {quote[:_MOST_QUOTED]}" if quote else ""
-        question = f"May {at.agent!r} go on{what}? {verdict.decision.reason} ({verdict.decision.rule}). yes or no"
-        is_allowed = self._ask(at, verdict, question)
+        if len(quote) > _MOST_SHOWN:
+            return True
+        is_allowed = self._ask(at, verdict, _question(at, verdict, quote))
         if is_allowed and verdict.overrun is not None:
             for policy, books in verdict.guard.books:
                 if verdict.overrun.budget in policy.budgets:
@@ -693,6 +718,17 @@ def _refusal(at: Opportunity, verdict: _Verdict) -> str:
     return f"Error: {at.tool!r} was not called: {reason}. Go on without it, or say that you cannot."
 
 
+def _question(at: Opportunity, verdict: _Verdict, quote: str) -> str:
+    what = f": {_printable(quote)}" if quote else ""
+    call = f" [{at.call_id}]" if at.call_id else ""
+    return f"May {at.agent!r} go on{what}? {verdict.decision.reason} ({verdict.decision.rule}){call}. yes or no"
+
+
+def _printable(text: str) -> str:
+    """Write what does not show, or turns around what does, by its number."""
+    return "".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text)
+
+
 def _where_here() -> Where | None:
     from opentelemetry import trace
 
@@ -702,9 +738,8 @@ def _where_here() -> Where | None:
 
 
 def _record(verdict: _Verdict, at: Opportunity, where: Where | None) -> None:
-    """Count a decision and write it on the step's span: an event each, and the strictest as attributes."""
+    """Keep a decision and write it on the step's span: an event each, and the strictest as attributes."""
     decision, one = verdict.decision, verdict.guard
-    one.counts[verdict.action] += 1
     span_ids = (f"{where.span.trace_id:032x}", f"{where.span.span_id:016x}") if where is not None else ("", "")
     one.decisions.append(GuardedStep(at.agent, verdict.action, decision, *span_ids))
     live = where.live if where is not None else None

@@ -17,17 +17,20 @@ calls = 40
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.guarding.decisions import ACTIONS, Action
 from blamespan.guarding.tool_names import is_forbidden_name, skeleton
-from blamespan.strict_tables import read_choice, read_flag, read_text, read_whole_number, refuse_unknown_keys
 
 __all__ = [
     "EVERYBODY",
@@ -36,20 +39,21 @@ __all__ = [
     "Budget",
     "Pattern",
     "Policy",
+    "Price",
     "SignRule",
     "TextRule",
-    "compile_pattern",
     "read_policy",
 ]
 
 EVERYBODY: Final = "*"
 """Stands for every agent."""
 
-RecordT = TypeVar("RecordT")
 Actions: TypeAlias = tuple[Action, ...]
 
 _BLOCK: Final[Actions] = ("block",)
 _OBSERVE: Final[Actions] = ("observe",)
+_STRICT: Final = {"strict": True, "extra": "forbid", "arbitrary_types_allowed": True}
+"""How pydantic reads a record: nothing is converted, and no key is passed over."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "text": (str,),
     "number": (int, float),
@@ -67,6 +71,10 @@ class Pattern:
 
     Attributes:
         text: As it is written.
+
+    Raises:
+        ConfigError: if RE2 does not take it.
+        MissingExtra: if RE2 is not installed.
     """
 
     def __init__(self, text: str) -> None:
@@ -82,6 +90,12 @@ class Pattern:
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:  # pydantic's, which is imported late
+        from pydantic import AfterValidator
+
+        return handler.generate_schema(Annotated[str, AfterValidator(cls)])
+
     def fits(self, text: str) -> bool:
         """Check whether all of *text* is as the pattern says."""
         return self._compiled.fullmatch(text) is not None
@@ -89,24 +103,6 @@ class Pattern:
     def is_in(self, text: str) -> bool:
         """Check whether a part of *text* is as the pattern says."""
         return self._compiled.search(text) is not None
-
-
-def compile_pattern(text: str, where: str) -> Pattern:
-    """Compile a pattern.
-
-    Raises:
-        ConfigError: if RE2 does not take it.
-        MissingExtra: if RE2 is not installed.
-    """
-    try:
-        return Pattern(text)
-    except MissingExtra:
-        raise
-    except Exception as error:
-        raise ConfigError(
-            f"{where}: expected a pattern as RE2 reads it, got {text[:80]!r}: {error}. Without look-around and "
-            "back-references: https://github.com/google/re2/wiki/Syntax"
-        ) from error
 
 
 def _re2_compile(text: str) -> Any:  # re2 has no types
@@ -120,7 +116,13 @@ def _re2_compile(text: str) -> Any:  # re2 has no types
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_PATTERN_BYTES
-    return re2.compile(text, options=options)
+    try:
+        return re2.compile(text, options=options)
+    except Exception as error:
+        raise ConfigError(
+            f"expected a pattern as RE2 reads it, got {text[:80]!r}: {error}. Without look-around and back-references: "
+            "https://github.com/google/re2/wiki/Syntax"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +134,17 @@ class AgentRule:
         tools: The tools that it may call, and no others; None where nothing is said. `*` stands for anything.
         forbidden: Tools that it may not call, in whatever spelling.
         recipients: Whom it may speak to or hand over to, and nobody else; None where nothing is said.
+        code: What code of its own may use beside pure modules: modules and functions of Python, programs of a shell.
         action: What is done where it does something else.
     """
+
+    __pydantic_config__ = _STRICT
 
     agent: str
     tools: tuple[str, ...] | None = None
     forbidden: tuple[str, ...] = ()
     recipients: tuple[str, ...] | None = None
+    code: tuple[str, ...] | None = None
     action: Actions = _BLOCK
 
 
@@ -155,8 +161,8 @@ class ArgumentRule:
         at_most: Largest number.
         one_of: The only values.
         none_of: Values that it must not have; texts are compared without case.
-        pattern: The whole text is as this says.
-        forbidden_pattern: No part of the text is as this says.
+        pattern: All of the text is as this says, from its first character to its last.
+        forbidden_pattern: No part of the text is as this says, wherever it stands.
         hosts: Hosts of the addresses in it, `*.example.org` for all below; a text without an address is one itself.
         recipients: The mail addresses in it, `*@example.org` for all of one host.
         max_chars: Most characters of the text.
@@ -164,6 +170,8 @@ class ArgumentRule:
         action: What is done where it is something else.
         name: Of the rule.
     """
+
+    __pydantic_config__ = _STRICT
 
     tool: str
     argument: str = "*"
@@ -199,6 +207,8 @@ class TextRule:
         name: Of the rule.
     """
 
+    __pydantic_config__ = _STRICT
+
     forbidden_pattern: Pattern
     agent: str = EVERYBODY
     action: Actions = _BLOCK
@@ -218,6 +228,8 @@ class SignRule:
         action: What is done.
         name: Of the rule.
     """
+
+    __pydantic_config__ = _STRICT
 
     check: str | None = None
     suspicion: float | None = None
@@ -245,6 +257,8 @@ class Budget:
         name: Of the rule.
     """
 
+    __pydantic_config__ = _STRICT
+
     per: Literal["agent", "run", "day"] = "run"
     agent: str = EVERYBODY
     calls: int | None = None
@@ -267,6 +281,16 @@ _LIMITS: Final = ("calls", "model_calls", "tool_calls", "tokens", "seconds", "mo
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """Money for a million tokens: `[prices.MODEL]`."""
+
+    __pydantic_config__ = _STRICT
+
+    sent: float = 0.0
+    answered: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What agents may do, and what is done where they do more.
 
@@ -280,10 +304,12 @@ class Policy:
         rewrites: How often an agent is asked again before the next action is taken.
         prices: Money for a million tokens sent, and answered, by model; `*` for every other.
         day_file: Where budgets of a day are kept; empty for a file of the user's.
-        code_tools: Further tools whose arguments are code: names in it are looked for as in a code executor's.
+        code_tools: Further tools whose arguments are code, with its language; empty where that is not said.
         source: Where it was read.
         notes: What contradicts itself, and what holds therefore.
     """
+
+    __pydantic_config__ = _STRICT
 
     agents: Mapping[str, AgentRule] = field(default_factory=dict)
     arguments: tuple[ArgumentRule, ...] = ()
@@ -292,9 +318,9 @@ class Policy:
     budgets: tuple[Budget, ...] = ()
     fail: Literal["open", "closed"] = "open"
     rewrites: int = 2
-    prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
     day_file: str = ""
-    code_tools: tuple[str, ...] = ()
+    code_tools: Mapping[str, Literal["", "python", "shell"]] = field(default_factory=dict)
     source: str = ""
     notes: tuple[str, ...] = ()
 
@@ -322,7 +348,7 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
 
     Raises:
         ConfigError: if the file cannot be read, or holds what is no policy; the nearest known name is named.
-        MissingExtra: if it has patterns and RE2 is not installed.
+        MissingExtra: if pydantic is not installed, or it has patterns and RE2 is not.
     """
     file = Path(path)
     try:
@@ -343,38 +369,142 @@ def parse_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
 
     Raises:
         ConfigError: as `read_policy`.
+        MissingExtra: as `read_policy`.
     """
-    known = tuple(item.name for item in fields(Policy) if item.name not in ("source", "notes"))
-    refuse_unknown_keys(table, known, where)
-    agents = {name: _read_agent(name, row, where) for name, row in _table(table, "agents", where).items()}
-    rules: dict[str, tuple[Any, ...]] = {
-        key: tuple(
-            _read_record(kind, row, f"{where}, [[{key}]] number {number}", key, number)
-            for number, row in enumerate(_rows(table, key, where), 1)
-        )
-        for key, kind in (("arguments", ArgumentRule), ("texts", TextRule), ("signs", SignRule), ("budgets", Budget))
-    }
-    for number, sign in enumerate(rules["signs"], 1):
-        _check_sign(sign, f"{where}, [[signs]] number {number}")
-    for number, budget in enumerate(rules["budgets"], 1):
-        _check_budget(budget, table, f"{where}, [[budgets]] number {number}")
-    policy = Policy(
-        agents,
-        rules["arguments"],
-        rules["texts"],
-        rules["signs"],
-        rules["budgets"],
-        read_choice(table.get("fail", "open"), ("open", "closed"), f"{where}: fail"),
-        read_whole_number(table.get("rewrites", 2), f"{where}: rewrites", least=0),
-        {
-            model: _read_price(price, f"{where}: prices.{model}")
-            for model, price in _table(table, "prices", where).items()
-        },
-        read_text(table.get("day_file", ""), f"{where}: day_file"),
-        _texts(table.get("code_tools", []), f"{where}: code_tools"),
-        where,
-    )
+    try:
+        from pydantic import ValidationError
+    except ImportError as error:
+        raise MissingExtra(
+            "policies are read by the package 'pydantic', which is not installed. Install it with: pip install pydantic"
+        ) from error
+    rows: dict[str, Any] = {key: _prepare(key, value) for key, value in table.items()}
+    try:
+        # as JSON: there a list is a tuple and a table a record, and nothing else is converted
+        policy: Policy = _reader().validate_json(json.dumps({**rows, "source": where}, default=str))
+    except ValidationError as error:
+        raise ConfigError(_describe_mistake(error.errors()[0], table, where)) from error
+    _check_least(where, "rewrites", policy.rewrites)
+    for kind in ("arguments", "signs", "budgets"):
+        for number, rule in enumerate(getattr(policy, kind), 1):
+            _check_rule(rule, policy, f"{where}, [[{kind}]] number {number}")
     return _resolve(policy)
+
+
+@lru_cache(maxsize=1)
+def _reader() -> Any:  # pydantic's, which `import blamespan` does without
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Policy)
+
+
+def _prepare(key: str, value: Any) -> Any:
+    """Write a table's value as the records have it: one action as a list, and names of rules."""
+    if key == "agents" and isinstance(value, Mapping):
+        return {name: _prepare_row(row, agent=name) for name, row in value.items()}
+    if key in ("arguments", "texts", "signs", "budgets") and isinstance(value, list):
+        return [_prepare_row(row, name=f"{key} {number}") for number, row in enumerate(value, 1)]
+    if key == "code_tools" and isinstance(value, list):
+        return dict.fromkeys(value, "") if all(isinstance(name, str) for name in value) else value
+    return value
+
+
+def _prepare_row(row: Any, **more: str) -> Any:
+    if not isinstance(row, Mapping):
+        return row
+    values = {**more, **row}
+    actions = [values["action"]] if isinstance(values.get("action"), str) else values.get("action")
+    if isinstance(actions, list) and actions:  # what may do no good is followed by what does
+        values["action"] = [*actions, "block"] if actions[-1] in ("rewrite", "ask") else actions
+    return values
+
+
+_RECORDS: Final[Mapping[str, type]] = {
+    "agents": AgentRule,
+    "arguments": ArgumentRule,
+    "texts": TextRule,
+    "signs": SignRule,
+    "budgets": Budget,
+    "prices": Price,
+}
+_EXPECTED: Final[Mapping[str, str]] = {
+    "string_type": "a text",
+    "tuple_type": 'a list. Write it like ["first", "second"]',
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "mapping_type": "a table",
+    "dataclass_type": "a table",
+    "dataclass_exact_type": "a table",
+}
+
+
+def _describe_mistake(mistake: Any, table: Mapping[str, Any], where: str) -> str:  # as pydantic gives it
+    """Say what is wrong in a policy: where, what is expected, what is there, and the nearest that is known."""
+    location, kind, value = mistake["loc"], mistake["type"], mistake["input"]
+    section = str(location[0])
+    is_nested = section in _RECORDS and len(location) > 1
+    record: type = Policy
+    place, keys = where, location
+    if is_nested:
+        row = (
+            f"[{section}.{location[1]}]" if isinstance(location[1], str) else f"[[{section}]] number {location[1] + 1}"
+        )
+        place, record, keys = f"{where}, {row}", _RECORDS[section], location[2:]
+    key = ".".join(str(part) for part in keys if isinstance(part, str))
+    if kind == "unexpected_keyword_argument":
+        known = [item.name for item in fields(record) if item.name not in ("source", "notes")]
+        return f"{place}: unknown key {key!r}. Nearest known: {get_close_matches(key, known, n=1, cutoff=0.0)[0]!r}"
+    if kind == "missing":
+        return f"{place}: expected the key {key!r}, got {sorted(_row_of(table, location))!r}. Add it"
+    if kind == "literal_error":
+        choices = [word for word in re.findall(r"'([^']*)'", mistake["ctx"]["expected"]) if word]
+        near = get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
+        return f"{place}: {key}: expected one of {', '.join(choices)}, got {value!r}. Nearest: {near!r}"
+    if kind == "value_error":
+        return f"{place}: {key}: {mistake['ctx']['error']}"
+    if section in _RECORDS and len(location) == 1:
+        form = f"[{section}.NAME]" if section in ("agents", "prices") else f"[[{section}]]"
+        return f"{where}: expected {form} tables, got {section} = {value!r}"
+    expected = _EXPECTED.get(kind, mistake["msg"])
+    if kind == "tuple_type" and key not in ("one_of", "none_of", "action"):
+        expected = expected.replace("a list", "a list of texts")
+    what, _, advice = expected.partition(". ")
+    return f"{place}: {key + ': ' if key else ''}expected {what}, got {value!r}{'. ' + advice if advice else ''}"
+
+
+def _row_of(table: Mapping[str, Any], location: Sequence[Any]) -> Any:
+    return table[location[0]][location[1]] if len(location) > 2 else table
+
+
+def _check_least(where: str, key: str, value: float | None, least: int = 0) -> None:
+    if value is not None and not value >= least:
+        kind = "number" if key in ("seconds", "money") else "whole number"
+        raise ConfigError(f"{where}: {key}: expected a {kind} from {least}, got {value!r}")
+
+
+def _check_rule(rule: ArgumentRule | SignRule | Budget, policy: Policy, where: str) -> None:
+    if isinstance(rule, ArgumentRule):
+        _check_least(where, "max_chars", rule.max_chars)
+    elif isinstance(rule, SignRule):
+        given = sum(value is not None for value in (rule.check, rule.suspicion, rule.unsupported_reaches, rule.schema))
+        if given != 1:
+            raise ConfigError(
+                f"{where}: expected one of check, suspicion, unsupported_reaches and schema, got {given} of them. "
+                "Write a table for each"
+            )
+        _check_least(where, "unsupported_reaches", rule.unsupported_reaches, 1)
+        if rule.suspicion is not None and not 0 <= rule.suspicion <= 1:
+            raise ConfigError(f"{where}: suspicion must be from 0 to 1, got {rule.suspicion:g}")
+    else:
+        if not rule.limits:
+            raise ConfigError(f"{where}: expected a limit, got none. Write one of {', '.join(_LIMITS)}")
+        for unit, limit in rule.limits.items():
+            _check_least(where, unit, limit)
+        if rule.money is not None and not policy.prices:
+            raise ConfigError(f'{where}: money needs prices, got none. Write [prices."*"] with sent and answered')
+        if rule.per == "day" and rule.seconds is not None:
+            raise ConfigError(f"{where}: seconds are per agent or run, got per = 'day'. Use another limit")
 
 
 def _resolve(policy: Policy) -> Policy:
@@ -456,136 +586,3 @@ def _compare_actions(policy: Policy) -> Iterable[str]:
 def _reappearing(names: Sequence[str]) -> list[str]:
     shapes = [skeleton(name) for name in names]
     return [name for name, shape in zip(names, shapes, strict=True) if shapes.count(shape) > 1]
-
-
-def _read_agent(name: str, row: object, where: str) -> AgentRule:
-    place = f"{where}, [agents.{name}]"
-    if not isinstance(row, Mapping):
-        raise ConfigError(f"{place}: expected a table, got {row!r}. Write [agents.{name}] and its keys below")
-    refuse_unknown_keys(row, ("tools", "forbidden", "recipients", "action"), place)
-    return AgentRule(
-        name,
-        _texts(row["tools"], f"{place}: tools") if "tools" in row else None,
-        _texts(row.get("forbidden", []), f"{place}: forbidden"),
-        _texts(row["recipients"], f"{place}: recipients") if "recipients" in row else None,
-        _read_actions(row.get("action", "block"), f"{place}: action"),
-    )
-
-
-def _read_record(kind: type[RecordT], row: object, where: str, key: str, number: int) -> RecordT:
-    if not isinstance(row, Mapping):
-        raise ConfigError(f"{where}: expected a table, got {row!r}. Write [[{key}]] and its keys below")
-    known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]  # every kind is a dataclass
-    refuse_unknown_keys(row, tuple(known), where)
-    for name, item in known.items():
-        if item.default is MISSING and name not in row:
-            raise ConfigError(f"{where}: expected the key {name!r}, got {sorted(row)!r}. Add it")
-    values = {name: _READERS[name](value, f"{where}: {name}") for name, value in row.items()}
-    values.setdefault("name", f"{key} {number}")
-    return kind(**values)
-
-
-def _check_sign(sign: SignRule, where: str) -> None:
-    given = [sign.check, sign.suspicion, sign.unsupported_reaches, sign.schema]
-    if sum(value is not None for value in given) != 1:
-        raise ConfigError(
-            f"{where}: expected one of check, suspicion, unsupported_reaches and schema, got "
-            f"{sum(value is not None for value in given)} of them. Write a table for each"
-        )
-    if sign.suspicion is not None and not 0 <= sign.suspicion <= 1:
-        raise ConfigError(f"{where}: suspicion must be from 0 to 1, got {sign.suspicion!r}")
-
-
-def _check_budget(budget: Budget, table: Mapping[str, Any], where: str) -> None:
-    if not budget.limits:
-        raise ConfigError(f"{where}: expected a limit, got none. Write one of {', '.join(_LIMITS)}")
-    if budget.money is not None and not table.get("prices"):
-        raise ConfigError(f'{where}: money needs prices, got none. Write [prices."*"] with sent and answered')
-    if budget.per == "day" and budget.seconds is not None:
-        raise ConfigError(f"{where}: seconds are per agent or run, got per = 'day'. Use another limit")
-
-
-def _read_price(row: object, where: str) -> tuple[float, float]:
-    if not isinstance(row, Mapping):
-        raise ConfigError(f"{where}: expected sent and answered, money for a million tokens, got {row!r}")
-    refuse_unknown_keys(row, ("sent", "answered"), where)
-    return _number(row.get("sent", 0), f"{where}: sent"), _number(row.get("answered", 0), f"{where}: answered")
-
-
-def _read_actions(value: object, where: str) -> Actions:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not names:
-        raise ConfigError(f"{where}: expected an action or a list of them, got {value!r}. One of {', '.join(ACTIONS)}")
-    actions: list[Action] = [read_choice(name, ACTIONS, where) for name in names]
-    last = actions[-1]
-    if last in ("rewrite", "ask"):  # what may do no good is followed by what does
-        actions.append("block")
-    return tuple(actions)
-
-
-def _table(table: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
-    value = table.get(key, {})
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where}: expected [{key}.NAME] tables, got {key} = {value!r}")
-    return value
-
-
-def _rows(table: Mapping[str, Any], key: str, where: str) -> Sequence[Any]:
-    value = table.get(key, [])
-    if not isinstance(value, list):
-        raise ConfigError(f"{where}: expected [[{key}]] tables, got {key} = {value!r}")
-    return value
-
-
-def _texts(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(f'{where}: expected a list of texts, got {value!r}. Write it like ["first", "second"]')
-    return tuple(value)
-
-
-def _values(value: object, where: str) -> tuple[object, ...]:
-    if not isinstance(value, list):
-        raise ConfigError(f"{where}: expected a list, got {value!r}")
-    return tuple(value)
-
-
-def _number(value: object, where: str, *, least: float = 0.0) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
-        raise ConfigError(f"{where}: expected a number from {least:g}, got {value!r}")
-    return value
-
-
-def _any_number(value: object, where: str) -> float:
-    return _number(value, where, least=float("-inf"))
-
-
-def _count(value: object, where: str) -> int:
-    return read_whole_number(value, where, least=1)
-
-
-def _type_name(value: object, where: str) -> Any:  # a literal
-    return read_choice(value, tuple(_TYPES), where)
-
-
-def _per(value: object, where: str) -> Any:  # a literal
-    return read_choice(value, ("agent", "run", "day"), where)
-
-
-def _pattern(value: object, where: str) -> Pattern:
-    return compile_pattern(read_text(value, where), where)
-
-
-_READERS: Final[Mapping[str, Callable[[object, str], object]]] = {
-    **dict.fromkeys(("tool", "argument", "agent", "check", "schema", "name"), read_text),
-    **dict.fromkeys(("hosts", "recipients"), _texts),
-    **dict.fromkeys(("one_of", "none_of"), _values),
-    **dict.fromkeys(("at_least", "at_most"), _any_number),
-    **dict.fromkeys(("calls", "model_calls", "tool_calls", "tokens", "max_chars"), read_whole_number),
-    **dict.fromkeys(("seconds", "money", "suspicion"), _number),
-    **dict.fromkeys(("pattern", "forbidden_pattern"), _pattern),
-    "unsupported_reaches": _count,
-    "type": _type_name,
-    "per": _per,
-    "required": read_flag,
-    "action": _read_actions,
-}

@@ -8,26 +8,32 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from urllib.parse import urlsplit
+from typing import Final
 
-from blamespan.guarding.code_names import CodeNames, read_code_names
+from blamespan.guarding.addresses import read_hosts, read_mail_addresses
+from blamespan.guarding.code import Allowed, find_breach
 from blamespan.guarding.decisions import Decision, ProposedStep
 from blamespan.guarding.policy import EVERYBODY, AgentRule, ArgumentRule, Policy
-from blamespan.guarding.tool_names import is_forbidden_name, is_listed_name, make_plain, skeleton
+from blamespan.guarding.tool_names import is_forbidden_name, is_listed_name, make_plain
 from blamespan.intercepting.boundaries import CODE_TOOL
 
 __all__ = ["CODE_TOOLS", "judge_step", "means_agent", "read_arguments"]
 
-CODE_TOOLS = frozenset(
-    (CODE_TOOL, "CodeExecutor", "python", "python_repl", "Python_REPL", "python_repl_ast", "code_interpreter", "shell")
-) | frozenset(("bash", "terminal", "run_code", "run_python"))
-"""Tools whose arguments are code, as frameworks call them."""
+CODE_TOOLS: Final[Mapping[str, str]] = {
+    **dict.fromkeys((CODE_TOOL, "run_code"), ""),
+    **dict.fromkeys(("CodeExecutor", "code_interpreter", "python", "python_repl", "python_repl_ast"), "python"),
+    **dict.fromkeys(("execute_python", "python_interpreter", "run_python"), "python"),
+    **dict.fromkeys(("bash", "execute_command", "run_command", "run_shell", "shell", "terminal"), "shell"),
+}
+"""Tools whose arguments are code, as frameworks call them, and its language; empty where its label says it."""
+_LANGUAGE_KEYS: Final = ("lang", "language")
 
-_NUMBER = re.compile(r"[^\d.,eE+-]*([+-]?\d[\d.,' _]*(?:[eE][+-]?\d{1,3})?)[^\d]*")
-_SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]{0,30}:[/\\]{2}[^\s\"'<>]*")
-_MAIL = re.compile(r"[^\s<>,;:\"()\[\]]{1,254}@[^\s<>,;:\"()\[\]]{1,254}")
+_CURRENCY = r"(?:[€$£¥]|EUR|USD|GBP|CHF|JPY|CNY|AUD|CAD|SEK|NOK|DKK|PLN)"
+_NUMBER = re.compile(rf"(?i:{_CURRENCY})?\s*([+-]?[\d.,' _]*\d(?:[eE][+-]?\d{{1,3}})?)\s*(?i:{_CURRENCY})?")
+_GROUPED = re.compile(r"\d{1,3}(?:([.,' _])\d{3})(?:\1\d{3})*")
 _MAX_DEPTH = 12
 
 
@@ -49,8 +55,7 @@ def means_agent(pattern: str, step: ProposedStep) -> bool:
 
 
 def _is_agent(pattern: str, name: str) -> bool:
-    plain = make_plain(pattern)
-    return fnmatchcase(make_plain(name), plain) or ("*" not in plain and skeleton(name) == skeleton(pattern))
+    return is_forbidden_name((name,), (pattern,))
 
 
 def _rules_by_level(policy: Policy, step: ProposedStep) -> Iterator[list[AgentRule]]:
@@ -68,16 +73,15 @@ def _judge_tool(policy: Policy, step: ProposedStep) -> Iterator[Decision]:
     everybody = policy.agents.get(EVERYBODY)
     everywhere = [everybody] if everybody is not None else []
     names = {step.tool, *step.tool_names}
-    codes = [read_code_names(text) for text in _read_codes(policy, step)]
-    for rule in (*everywhere, *(rule for level in levels for rule in level)):
+    every = [*everywhere, *(rule for level in levels for rule in level)]
+    for rule in every:
         if is_forbidden_name(names, rule.forbidden):
             yield _refuse_tool(rule, step, "is forbidden to it")
-        elif why := next((why for code in codes if (why := _find_in_code(code, rule.forbidden))), ""):
-            yield _refuse_tool(rule, step, why)
     own = next((level for level in levels if any(rule.tools is not None for rule in level)), [])
     for rule in (*everywhere, *own) if not step.recipients else ():  # a handoff is no tool: whom it goes to counts
         if rule.tools is not None and not is_listed_name(step.tool, rule.tools):
             yield _refuse_tool(rule, step, "is not among the tools that it may call")
+    yield from _judge_code(policy, step, every)
 
 
 def _refuse_tool(rule: AgentRule, step: ProposedStep, why: str) -> Decision:
@@ -85,22 +89,64 @@ def _refuse_tool(rule: AgentRule, step: ProposedStep, why: str) -> Decision:
     return Decision(rule.action, reason, f"agents.{rule.agent}", "tool", step.agent, step.tool)
 
 
-def _read_codes(policy: Policy, step: ProposedStep) -> list[str]:
-    """List the code that a call is to run; none where its tool runs none."""
-    if not is_forbidden_name((step.tool,), (*CODE_TOOLS, *policy.code_tools)):
-        return []
-    is_executor = step.tool == CODE_TOOL  # whose text is the code itself, whatever it looks like
-    texts = [] if is_executor else [item for item in _leaves(step.arguments) if isinstance(item, str)]
-    return texts or [step.text]
+def _judge_code(policy: Policy, step: ProposedStep, rules: Sequence[AgentRule]) -> Iterator[Decision]:
+    """Judge the code that a call is to run, where a rule restricts the tools that it could call."""
+    restricting = [rule for rule in rules if rule.tools is not None or rule.forbidden or rule.code is not None]
+    on_arguments = [
+        rule
+        for rule in policy.arguments
+        if means_agent(rule.agent, step) and not is_forbidden_name((step.tool,), (rule.tool,))
+    ]
+    if not restricting and not on_arguments:
+        return
+    codes = list(_read_codes(policy, step))
+    if not codes:
+        return
+    listed = [rule.code for rule in rules if rule.code is not None]
+    tools = [rule.tools for rule in rules if rule.tools is not None]
+    forbidden = [*(name for rule in rules for name in rule.forbidden), *(rule.tool for rule in on_arguments)]
+    allowed = Allowed(
+        {name for names in listed[:1] for name in names if all(name in other for other in listed)},
+        lambda name: bool(tools) and all(is_listed_name(name, names) for names in tools),
+        lambda name: is_forbidden_name((name,), forbidden),
+    )
+    why = next((why for language, code in codes if (why := find_breach(code, language, allowed))), "")
+    if why:
+        yield from (_refuse_tool(rule, step, f"runs code that {why}") for rule in restricting)
+        for rule in on_arguments:
+            reason = f"the tool {step.tool[:80]!r} runs code that {why}"
+            yield Decision(rule.action, reason, rule.name, "argument", step.agent, step.tool)
 
 
-def _find_in_code(code: CodeNames, forbidden: Sequence[str]) -> str:
-    if not forbidden:
-        return ""
-    glued = [name for name in forbidden if code.glued and "*" not in name and skeleton(name) in code.glued]
-    if glued or is_forbidden_name(code.names, forbidden):
-        return "runs code that names a tool that is forbidden to it"
-    return "runs code that hides what it calls, and tools are forbidden to it" if code.is_opaque else ""
+def _read_codes(policy: Policy, step: ProposedStep) -> Iterator[tuple[str, str]]:
+    """Yield each piece of code that a call is to run, with its language; none where its tool runs none.
+
+    A piece that is labelled otherwise than its tool runs it must be allowed under each.
+    """
+    languages = [
+        language
+        for tool, language in {**CODE_TOOLS, **policy.code_tools}.items()
+        if is_forbidden_name((step.tool,), (tool,))
+    ]
+    if not languages:
+        return
+    pieces = list(_read_pieces(step.arguments)) or [("", step.text)]
+    for label, code in pieces:
+        for language in {label, *filter(None, languages)} - ({""} if any(languages) else set()):
+            yield language, code
+
+
+def _read_pieces(value: object, label: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and depth < _MAX_DEPTH:
+        label = next((text for key in _LANGUAGE_KEYS if isinstance(text := value.get(key), str)), label)
+        for key, item in value.items():
+            if key not in _LANGUAGE_KEYS:
+                yield from _read_pieces(item, label, depth + 1)
+    elif isinstance(value, list | tuple) and depth < _MAX_DEPTH:
+        for item in value:
+            yield from _read_pieces(item, label, depth + 1)
+    elif not isinstance(value, bool | int | float | None):
+        yield label, value if isinstance(value, str) else "\0"  # what is nested too deep is not judged
 
 
 def read_arguments(text: str) -> dict[str, object]:
@@ -177,29 +223,33 @@ def _as_number(value: object) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int | float):
-        return math.inf if isinstance(value, int) and abs(value) > 10**300 else float(value)
+        return _parse(str(value)) if not isinstance(value, int) or abs(value) < 10**300 else None
     if not isinstance(value, str):
         return None
-    match = _NUMBER.fullmatch(make_plain(value))
-    if match is None:
-        return None
-    readings = {reading for text in _readings(match[1]) if (reading := _parse(text)) is not None}
-    return max(readings, key=abs, default=None)  # 1.500 may be fifteen hundred: the larger one counts
+    match = _NUMBER.fullmatch(unicodedata.normalize("NFKC", value).strip())
+    numbers = [number for text in _readings(match[1]) if (number := _parse(text)) is not None] if match else []
+    return max(numbers, key=abs, default=None)  # 1.500 may be fifteen hundred: the larger one counts
 
 
 def _readings(text: str) -> Iterator[str]:
-    plain = re.sub(r"[' _]", "", text).strip()
-    for thousands, point in ((",", "."), (".", ",")):
-        whole = plain.partition(point)[0]
-        if thousands not in plain or re.fullmatch(rf"[+-]?\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+", whole):
-            yield plain.replace(thousands, "").replace(point, ".")
+    """Yield what a number may mean: its last sign may part thousands, or decimals where it stands once."""
+    sign, digits = re.fullmatch(r"([+-]?)(.*)", text).groups()  # type: ignore[union-attr]  # it always matches
+    if re.fullmatch(r"\d*\.?\d+(?:[eE][+-]?\d+)?", digits):
+        yield sign + digits
+    whole, _, decimals = re.fullmatch(r"(.*?)(?:([.,])(\d+))?", digits).groups(default="")  # type: ignore[union-attr]
+    for grouped, rest in ((digits, ""), (whole, decimals)):
+        if _GROUPED.fullmatch(grouped):
+            yield f"{sign}{re.sub(r'[^0-9]', '', grouped)}.{rest or 0}"
+    if re.fullmatch(r"\d+,\d{1,2}", digits):
+        yield sign + digits.replace(",", ".")
 
 
 def _parse(text: str) -> float | None:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def _find_wrong_value(rule: ArgumentRule, value: object) -> str:
@@ -224,9 +274,11 @@ def _find_wrong_text(rule: ArgumentRule, value: object) -> str:
         return "is not as its pattern says"
     if rule.forbidden_pattern is not None and any(_has(rule, text) for text in texts):
         return "has what a pattern forbids"
-    if rule.hosts is not None and not all(_fits_any(host, rule.hosts) for host in _find_all(texts, _hosts)):
+    if rule.hosts is not None and not all(_fits_any(host, rule.hosts) for text in texts for host in read_hosts(text)):
         return "names a host that is not allowed"
-    if rule.recipients is not None and not all(_fits_any(to, rule.recipients) for to in _find_all(texts, _recipients)):
+    if rule.recipients is not None and not all(
+        _fits_any(address, rule.recipients) for text in texts for address in read_mail_addresses(text)
+    ):
         return "names a recipient who is not allowed"
     return ""
 
@@ -234,29 +286,6 @@ def _find_wrong_text(rule: ArgumentRule, value: object) -> str:
 def _has(rule: ArgumentRule, text: str) -> bool:
     assert rule.forbidden_pattern is not None
     return rule.forbidden_pattern.is_in(text) or rule.forbidden_pattern.is_in(make_plain(text))
-
-
-def _find_all(texts: Iterable[str], find: object) -> list[str]:
-    assert callable(find)
-    return [item for text in texts for item in find(text)]
-
-
-def _hosts(text: str) -> list[str]:
-    """List the hosts of the addresses in a text; one without any is taken for an address itself."""
-    addresses = _SCHEME.findall(text) or [f"//{text.strip()}"]
-    return [_host_of(address) for address in addresses]
-
-
-def _host_of(address: str) -> str:
-    try:
-        host = urlsplit(address.replace("\\", "/")).hostname
-    except ValueError:
-        return "\0"  # no host is allowed that cannot be read
-    return (host or "\0").rstrip(".")
-
-
-def _recipients(text: str) -> list[str]:
-    return _MAIL.findall(text) or [text.strip()]
 
 
 def _fits_any(name: str, patterns: Sequence[str]) -> bool:

@@ -1,13 +1,13 @@
 """Names of tools and agents, compared so that no spelling gets around a rule.
 
-What is allowed must be spelt as the policy spells it. What is forbidden is forbidden in every spelling that looks like
-it: other scripts, invisible characters, accents, other separators, digits for letters.
+What is allowed must be spelt as the policy spells it. What is forbidden is forbidden in every spelling that may be
+taken for it: without invisible characters, accents and separators, any character outside ASCII standing for whatever it
+may look like. No table of look-alikes is complete, so there is none.
 """
-
-# ruff: noqa: RUF001 - letters that look alike are what this file is about
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -17,43 +17,16 @@ from typing import Final
 __all__ = ["is_forbidden_name", "is_listed_name", "make_plain", "skeleton"]
 
 _UNKNOWN: Final = "\0"
-"""Stands in a skeleton for a letter of which nobody knows what it looks like: it may look like any."""
+"""Stands in a skeleton for a character that may look like any other, like two, or like none."""
 
-_LOOKALIKES: Final = {
-    source: target
-    for target, sources in {
-        # what Unicode's confusables.txt says of letters outside Latin, as far as programs can name a tool with them
-        "a": "аαɑᴀ@",
-        "b": "ЬьβвᏏɓʙ",
-        "c": "сϲᴄⅽꮯ¢",
-        "d": "ԁɗᏧđð",
-        "e": "еєҽɛεᴇ℮€",
-        "f": "ғƒꜰſϝ",
-        "g": "ɡցɢġ",
-        "h": "һհʜн",
-        "j": "јϳʝ",
-        "k": "кκᴋӄ",
-        "l": "іιıɩӏ|!ⅼΙІӀlⅰɪᎥ",
-        "n": "ոпηɴռ",
-        "o": "оοσօᴏөө๐೦०",
-        "p": "рρᴘᑭ",
-        "q": "ԛգ",
-        "r": "гᴦʀꭇ",
-        "s": "ѕꜱʂ$",
-        "t": "тτᴛ",
-        "u": "υսᴜцʋ",
-        "v": "ѵνᴠⅴ",
-        "w": "ѡԝωᴡա",
-        "x": "хχⅹ×",
-        "y": "уγүʏყ",
-        "z": "ᴢʐ",
-        "m": "мᴍⅿ",
-    }.items()
-    for source in sources
-}
-_SAME_FORM: Final = str.maketrans({"i": "l", "1": "l", "j": "j", "0": "o", "3": "e", "5": "s", "4": "a", "7": "t"})
-_LEAST_KNOWN = 0.5
-"""Share of a name's letters that must be known for it to look like another one."""
+_OWN_SCRIPT: Final = re.compile(
+    "[БбГгДдЖжЗзИиЙйЛлПпФфЦцЧчШшЩщЪъЫыЭэЮюЯяΓΔΘΛΞΠΣΦΨΩδθλξπσφψωÆæÞþßŒœ"
+    "\u0590-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]"
+)
+"""Characters that look like nothing in ASCII."""
+_SAME_FORM: Final = str.maketrans(
+    {**dict.fromkeys("i1|!", "l"), "0": "o", "3": "e", "5": "s", "$": "s", "4": "a", "@": "a", "7": "t"}
+)
 
 
 @lru_cache(maxsize=4_096)
@@ -67,20 +40,12 @@ def make_plain(name: str) -> str:
 @lru_cache(maxsize=4_096)
 def skeleton(name: str) -> str:
     """Return what a name looks like: two names that may be taken for each other have one skeleton."""
-    text = unicodedata.normalize("NFKD", make_plain(name))
-    letters = []
-    for char in text:
-        category = unicodedata.category(char)
-        if category[0] in "MZPC" and char not in _LOOKALIKES:
-            continue  # accents, blanks, separators
-        if char in _LOOKALIKES:
-            letters.append(_LOOKALIKES[char])
-        elif char.isascii():
-            letters.append(char)
-        elif category[0] == "N" and unicodedata.digit(char, None) is not None:
-            letters.append(str(unicodedata.digit(char)))
-        else:
-            letters.append(_UNKNOWN)
+    text = unicodedata.normalize("NFKD", make_plain(name)).translate(_SAME_FORM)
+    letters = [
+        char if char.isascii() else str(unicodedata.decimal(char, _UNKNOWN))
+        for char in text
+        if unicodedata.category(char)[0] != "M" and (char.isalnum() or not char.isascii())
+    ]
     return "".join(letters).translate(_SAME_FORM).replace("rn", "m").replace("vv", "w")
 
 
@@ -93,31 +58,30 @@ def is_listed_name(name: str, patterns: Iterable[str]) -> bool:
 
 def is_forbidden_name(names: Iterable[str], patterns: Iterable[str]) -> bool:
     """Check whether any of *names* may be taken for one of *patterns*, in which `*` stands for anything."""
-    shapes = [skeleton(name) for name in names]
-    for pattern in patterns:
-        parts = "*".join(skeleton(part) for part in pattern.split("*"))
-        if any(_looks_like(shape, parts) for shape in shapes):
-            return True
-    return False
+    every = list(names)
+    return any(_looks_like(name, pattern) for pattern in patterns for name in every)
 
 
-def _looks_like(shape: str, pattern: str) -> bool:
+def _looks_like(name: str, pattern: str) -> bool:
+    plain = make_plain(pattern)
+    if fnmatchcase(make_plain(name), plain):
+        return True
+    shape, wanted = skeleton(name), "*".join(map(skeleton, plain.split("*")))
     if _UNKNOWN not in shape:
-        return fnmatchcase(shape, pattern) if "*" in pattern else shape == pattern
-    if shape.count(_UNKNOWN) > len(shape) * _LEAST_KNOWN:
-        return False
-    if "*" in pattern:  # any character may be any other: what is certain must be there, in order
-        return _matches(shape, pattern)
-    return len(shape) == len(pattern) and all(a in (b, _UNKNOWN) for a, b in zip(shape, pattern, strict=True))
+        return fnmatchcase(shape, wanted)
+    if not re.search(r"[a-z]", shape) and _OWN_SCRIPT.search(name):
+        return False  # a word of another script
+    return _may_be(shape, wanted)
 
 
-def _matches(shape: str, pattern: str) -> bool:
+def _may_be(shape: str, pattern: str) -> bool:
+    """Check whether a skeleton with unknown characters may be a pattern: each may be none, one or two of it."""
     reached = {0}
-    for char in pattern:
-        if char == "*":
-            reached = set(range(min(reached), len(shape) + 1)) if reached else set()
-            continue
-        reached = {at + 1 for at in reached if at < len(shape) and shape[at] in (char, _UNKNOWN)}
-        if not reached:
-            return False
-    return len(shape) in reached
+    for char in shape:
+        reached |= {at + 1 for at in reached if pattern[at : at + 1] == "*"}
+        here = {at for at in reached if pattern[at : at + 1] == "*"}
+        if char == _UNKNOWN:
+            reached |= {at + step for at in reached for step in (1, 2) if at + step <= len(pattern)}
+        else:
+            reached = here | {at + 1 for at in reached if pattern[at : at + 1] == char}
+    return any(not pattern[at:].strip("*") for at in reached)

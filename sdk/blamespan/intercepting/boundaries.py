@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from random import Random
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from opentelemetry.trace import Span, SpanContext
 
@@ -146,11 +146,13 @@ class Question:
     Attributes:
         agent: Who waits for it.
         answer: Whether it is allowed; None until somebody answers.
+        is_shown: Whether a person has seen it: an answer belongs to what was shown, and to nothing else.
         is_over: Whether the agent has gone on since.
     """
 
     agent: str
     answer: bool | None = None
+    is_shown: bool = False
     is_over: bool = False
 
 
@@ -170,6 +172,7 @@ class RunScope:
         altered: What each agent was told otherwise, or has lost (None), by agent and line: it stays so.
         requests: Which agent's model asked for which call of a tool, by its id; without an id, by the tool's name.
         questions: What a person was asked, by its text; the run goes on when it is answered.
+        asked: What a person was shown before the run was resumed, as the framework keeps it, by the framework's id.
         people: Who of those who take part is a person, and can be asked.
     """
 
@@ -184,6 +187,7 @@ class RunScope:
     altered: dict[str, dict[Line, Line | None]] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
     questions: dict[str, Question] = field(default_factory=dict)
+    asked: dict[str, dict[str, Any]] = field(default_factory=dict)
     people: tuple[str, ...] = ()
     _own: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -225,6 +229,8 @@ class Opportunity:
         attempt: How often the model was asked already for this decision.
         can_retry: Whether the model can be asked again.
         subject: The tool itself, where there is an object.
+        tool_names: What the tool is called beside its name, where the framework knows.
+        call_id: The model's id of the call, where it stays the same when a person has been asked.
         handoff_to: Whom a tool hands the work to, where it does nothing else.
         where: Finds the span of the step, where that is known before the content is.
         ask: Asks a person a question: True allows, False refuses, None says that nobody has answered yet. It may raise
@@ -250,6 +256,8 @@ class Opportunity:
     attempt: int = 0
     can_retry: bool = False
     subject: object = field(default=None, compare=False, repr=False)
+    tool_names: tuple[str, ...] = ()
+    call_id: str = ""
     handoff_to: str = ""
     where: Callable[[], Where | None] | None = field(default=None, compare=False, repr=False)
     ask: Callable[[str], bool | None] | None = field(default=None, compare=False, repr=False)

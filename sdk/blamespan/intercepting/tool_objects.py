@@ -1,27 +1,57 @@
 """Tools as objects: which functions are behind one, under which names they go, and which other tools share them.
 
-A tool may be called anything. What it does is what its function does, so whoever forbids a tool means the function.
+A tool may be called anything. What it does is what its functions do, so whoever forbids a tool means those. They are
+followed as far as the program's own code names them: through wrappers, what is filled in or closed over, globals,
+attributes of objects and modules, and what collections hold.
 """
 
 from __future__ import annotations
 
 import gc
+import inspect
+import sys
+import sysconfig
 import threading
 import weakref
-from collections.abc import Iterator
-from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
-from typing import Any, TypeAlias
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from functools import cached_property, partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any, Final, TypeAlias
 
 from blamespan.instrumenting.forking import renewed_after_fork
 
 __all__ = ["KnownTools", "known_tools", "names_behind"]
 
-_FUNCTION_KEYS = ("_func", "func", "coroutine", "_function", "fn")
+_FUNCTION_KEYS: Final = ("_func", "func", "coroutine", "_function", "fn", "afunc", "__wrapped__")
 """Where tools of AutoGen, LangChain and others keep the function that they call."""
-_NAME_KEYS = ("_name", "name")
-_MOST = 200
-"""Objects looked at behind one tool."""
+_PART_KEYS: Final = (
+    "bound",
+    "first",
+    "middle",
+    "last",
+    "steps",
+    "steps__",
+    "branches",
+    "default",
+    "runnable",
+    "mapper",
+)
+"""Where chains of LangChain keep what they are made of."""
+_NAME_KEYS: Final = ("_name", "name")
+_MOST: Final = 20_000
+"""Objects looked at behind one tool: one with more cannot be judged."""
+_LIBRARIES: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_COLLECTIONS: Final = (list, tuple, set, frozenset, dict, OrderedDict, defaultdict, deque)
+_LEAVES: Final = (str, bytes, int, float, complex, bool, type(None))
 
 
 _Key: TypeAlias = tuple[int, int]
@@ -66,7 +96,7 @@ class KnownTools:
             references = list(self._tools.values())
         for reference in references:
             tool = reference()
-            if tool is not None and any(_key(function) in functions for function in _own_functions(tool)):
+            if tool is not None and any(_key(function) in functions for function in _values(tool, _FUNCTION_KEYS)):
                 yield from _own_names(tool)
 
 
@@ -77,37 +107,28 @@ known_tools = KnownTools()
 def names_behind(tool: object) -> frozenset[str]:
     """Return every name that what *tool* does goes by: its own, its functions', and those of tools that share them.
 
-    Followed are wrappers, partial functions, methods, what a function closes over, and the globals that it uses.
+    Raises:
+        ValueError: if it uses more objects than can be looked at.
     """
-    if tool is None:
-        return frozenset()
     names: set[str] = set()
     functions: set[_Key | None] = set()
-    visited: set[int] = set()
-    waiting: list[Any] = [tool]
-    while waiting and len(visited) < _MOST:
-        item = waiting.pop()
-        if id(item) in visited:
+    visited: set[tuple[int, frozenset[str]]] = set()
+    waiting: list[tuple[Any, frozenset[str]]] = [(tool, frozenset())] if tool is not None else []
+    while waiting:
+        item, used = waiting.pop()
+        if isinstance(item, _LEAVES) or (id(item), used) in visited:
             continue
-        visited.add(id(item))
-        if isinstance(item, FunctionType):
+        visited.add((id(item), used))
+        if len(visited) > _MOST:
+            raise ValueError(f"expected a tool that uses at most {_MOST:,} objects, got {names!r:.80} with more")
+        if isinstance(item, FunctionType | MethodType):
             functions.add(_key(item))
-            names.update(name for name in (item.__name__,) if not name.startswith("<"))
-            waiting += _used_by(item)
+            names.update(name for name in (item.__name__,) if name[:1] != "<" and name[:2] != "__")
         elif isinstance(item, BuiltinFunctionType):
             names.add(item.__name__)
-        elif isinstance(item, MethodType):
-            functions.add(_key(item))
-            names.add(item.__func__.__name__)
-            waiting += [*_used_by(item.__func__), item.__self__]
-        elif isinstance(item, partial):
-            names.update(filter(None, (getattr(item.func, "__name__", ""),)))
-            waiting += [
-                item for value in (item.func, *item.args, *item.keywords.values()) for item in _tool_like(value)
-            ]
-        else:
+        elif not isinstance(item, ModuleType):
             names.update(_own_names(item))
-            waiting += _own_functions(item)
+        waiting += _used_by(item, used)
     names.update(known_tools.names_sharing(frozenset(key for key in functions if key is not None)))
     return frozenset(names)
 
@@ -121,59 +142,90 @@ def _key(function: Any) -> _Key | None:
     return None if isinstance(function, partial) else (id(function), 0)
 
 
-def _used_by(function: Any) -> Iterator[Any]:
-    """Yield what a function calls, as far as it shows: what it wraps, closes over, and the globals that it names."""
-    wrapped = getattr(function, "__wrapped__", None)
-    if wrapped is not None:
-        yield wrapped
-    if not isinstance(function, FunctionType):
-        return
+def _used_by(item: Any, used: frozenset[str]) -> Iterable[tuple[Any, frozenset[str]]]:
+    """List what an object may call, each with the names that the code which has it reads."""
+    if isinstance(item, MethodType):
+        # as `self` it is not called itself
+        return [(item.__func__, frozenset()), *_attributes(item.__self__, _names_read(item.__func__))]
+    if isinstance(item, FunctionType):
+        read = _names_read(item)
+        return [(value, read) for value in _held_by(item)]
+    if isinstance(item, partial):
+        return [(value, used) for value in (item.func, *item.args, *item.keywords.values())]
+    if isinstance(item, SimpleNamespace):
+        return [(value, used) for value in vars(item).values()]
+    if type(item) in _COLLECTIONS:
+        return [(value, used) for value in (item.values() if isinstance(item, dict) else item)]
+    parts = [(value, used) for value in _values(item, (*_FUNCTION_KEYS, *_PART_KEYS))]
+    return [*parts, *_attributes(item, used | {"__call__", "__init__"})]
+
+
+def _held_by(function: FunctionType) -> Iterator[Any]:
+    """Yield what a function has at hand: what it wraps, closes over, has as defaults, and the globals that it names."""
+    yield getattr(function, "__wrapped__", None)
     for cell in function.__closure__ or ():
         try:
-            yield from _tool_like(cell.cell_contents)
+            yield cell.cell_contents
         except ValueError:  # an empty cell
             continue
-    for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        yield from _tool_like(value)
-    for name in _global_names(function.__code__):
-        yield from _tool_like(function.__globals__.get(name))
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    if not _is_library(function.__code__.co_filename):
+        for name in _names_in(function.__code__, with_texts=False):
+            yield function.__globals__.get(name) or sys.modules.get(name)
 
 
-def _tool_like(value: Any) -> Iterator[Any]:
-    """Yield a value, or what a collection holds, where it may be a tool or its function."""
-    items = value if type(value) in (list, tuple, set) else value.values() if type(value) is dict else (value,)
-    for item in list(items)[:_MOST]:
-        if isinstance(item, FunctionType | MethodType | partial) or _is_tool(item):
-            yield item
+def _attributes(item: Any, names: frozenset[str]) -> list[tuple[Any, frozenset[str]]]:
+    """List the attributes of an object of the program's own, by name; its methods are bound to it."""
+    if isinstance(item, ModuleType):
+        is_own = not _is_library(getattr(item, "__file__", None) or "<frozen")
+        return [(vars(item).get(name), names) for name in names] if is_own else []
+    kind = item if isinstance(item, type) else type(item)
+    if _is_library(getattr(sys.modules.get(kind.__module__), "__file__", None) or "<frozen"):
+        return []
+    return [(_bind(inspect.getattr_static(item, name, None), item), names) for name in names]
 
 
-def _global_names(code: CodeType) -> Iterator[str]:
+def _bind(value: Any, item: Any) -> Any:
+    """Return what an attribute of an object gives, without running any code of it."""
+    if isinstance(value, staticmethod | classmethod):
+        return value.__func__
+    if isinstance(value, property | cached_property):
+        value = value.fget if isinstance(value, property) else value.func
+    if isinstance(value, FunctionType) and not any(value is one for one in _own_dict(item).values()):
+        return MethodType(value, item)
+    return value.__get__(item) if isinstance(value, MemberDescriptorType) and not isinstance(item, type) else value
+
+
+def _names_read(function: Any) -> frozenset[str]:
+    code = getattr(function, "__code__", None)
+    return frozenset(_names_in(code, with_texts=True)) if isinstance(code, CodeType) else frozenset()
+
+
+def _names_in(code: CodeType, *, with_texts: bool) -> Iterator[str]:
+    """Yield the names that code reads, and texts by which it may look for an attribute."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _global_names(constant)
+            yield from _names_in(constant, with_texts=with_texts)
+        elif with_texts and isinstance(constant, str) and constant.isidentifier():
+            yield constant
 
 
-def _is_tool(item: Any) -> bool:
-    return (
-        not isinstance(item, type) and any(True for _ in _own_functions(item)) and any(True for _ in _own_names(item))
-    )
+def _is_library(file: str) -> bool:
+    return file.startswith((*_LIBRARIES, "<frozen"))
 
 
-def _own_functions(item: Any) -> Iterator[Any]:
+def _own_dict(item: Any) -> dict[str, Any]:
     values = getattr(item, "__dict__", None)
-    if type(values) is not dict:
-        return
-    for key in _FUNCTION_KEYS:
-        value = values.get(key)
-        if callable(value):
-            yield value
+    return values if type(values) is dict else {}
+
+
+def _values(item: Any, keys: Iterable[str]) -> Iterator[Any]:
+    values = _own_dict(item)
+    return (values[key] for key in keys if values.get(key) is not None)
 
 
 def _own_names(item: Any) -> Iterator[str]:
-    values = getattr(item, "__dict__", None)
-    if type(values) is not dict:
-        return
-    for key in _NAME_KEYS:
-        if isinstance(name := values.get(key), str) and name:
-            yield name
+    is_tool = any(callable(value) for value in _values(item, _FUNCTION_KEYS))
+    return (name for name in _values(item, _NAME_KEYS) if is_tool and isinstance(name, str) and name)

@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from blamespan.errors import ConfigError
 from blamespan.guarding.command import guard_command
+from blamespan.guarding.decisions import ProposedStep
 from blamespan.guarding.policy import parse_policy
+from blamespan.guarding.rules import judge_step
 from blamespan.guarding.trying import try_run
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage
 
@@ -67,10 +69,30 @@ def test_policy_is_said_in_sentences(policy: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "'clerk' may call 'look', 'pay', and no other tool. Else: block.",
-        "arguments 1: 'amount' of 'pay': at_most 10. Else: ask, then block.",
-        "texts 1: no message has 'maybe'. Else: observe.",
+        "arguments 1: 'amount' of 'pay' is at most 10. Else: ask, then block.",
+        "texts 1: no message has a part as 'maybe' says, wherever it stands. Else: observe.",
         "Where the guard itself fails, the step passes.",
     ]
+
+
+def test_patterns_are_said_with_what_they_hold_for(policy: Path) -> None:
+    """A pattern holds for a whole argument, a forbidden one for any part of it: `check` says so, and so it is."""
+    rules = [{"pattern": "[a-z]{3}"}, {"forbidden_pattern": "[a-z]{3}"}]
+    lines = "".join(
+        f"[[arguments]]\ntool = 'pay'\nargument = 'to'\n{key} = '{text}'\n" for r in rules for key, text in r.items()
+    )
+    policy.write_text(lines, encoding="utf-8")
+
+    assert invoke("check", str(policy)).stdout.splitlines()[:2] == [
+        "arguments 1: 'to' of 'pay' is as a whole as '[a-z]{3}' says. Else: block.",
+        "arguments 2: 'to' of 'pay' has no part as '[a-z]{3}' says, wherever it stands. Else: block.",
+    ]
+    (whole, part) = (parse_policy({"arguments": [{"tool": "pay", "argument": "to", **rule}]}) for rule in rules)
+    steps = {
+        text: ProposedStep("tool_call", "clerk", "", "pay", arguments={"to": text}) for text in ("abc", "1abc1", "1")
+    }
+    assert [bool(judge_step(whole, step)) for step in steps.values()] == [False, True, True]
+    assert [bool(judge_step(part, step)) for step in steps.values()] == [True, True, False]
 
 
 def test_contradictions_are_printed(policy: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan.guarding.guard import refuse_unknown_names
-from blamespan.guarding.policy import Policy, compile_pattern, read_policy
+from blamespan.guarding.policy import Pattern, Policy, read_policy
 
 SOUND = """
 fail = "closed"
@@ -85,6 +85,21 @@ def test_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("fail = 'shut'", r"fail: expected one of open, closed, got 'shut'"),
         ("agents = 3", r"expected \[agents.NAME\] tables, got agents = 3"),
         ("budgets = 3", r"expected \[\[budgets\]\] tables, got budgets = 3"),
+        ("rewrites = 'two'", r"rewrites: expected a whole number, got 'two'"),
+        ("rewrites = -1", r"rewrites: expected a whole number from 0, got -1"),
+        ("[agents.support]\ncode = 3", r"code: expected a list of texts, got 3"),
+        ("[agents]\nsupport = 3", r"\[agents.support\]: expected a table, got 3"),
+        ("arguments = [3]", r"\[\[arguments\]\] number 1: expected a table, got 3"),
+        ("[[arguments]]\ntool = 'a'\nmax_chars = '9'", r"max_chars: expected a whole number, got '9'"),
+        ("[[arguments]]\ntool = 'a'\nrequired = 1", r"required: expected true or false, got 1"),
+        ("[[arguments]]\ntool = 'a'\ntype = 'float'", r"type: expected one of text, .*, got 'float'. Nearest: 'list'"),
+        ("[prices.x]\ncost = 3", r"\[prices.x\]: unknown key 'cost'. Nearest known: 'sent'"),
+        ("code_tools = 3", r"code_tools: expected a table, got 3"),
+        ("[code_tools]\nx = 'ruby'", r"code_tools.x: expected one of python, shell, got 'ruby'"),
+        (
+            "[[texts]]\nforbidden_pattern = '('",
+            r"number 1: forbidden_pattern: expected a pattern as RE2 reads it, got '\('",
+        ),
         ("nonsense", r"expected a readable TOML file as policy"),
     ],
 )
@@ -146,7 +161,7 @@ def test_contradictions_are_said_and_the_stricter_holds(tmp_path: Path, text: st
 
 def test_no_pattern_explodes() -> None:
     """A pattern that takes other engines for ever takes time in proportion to the text."""
-    pattern = compile_pattern("(a+)+$", "here")
+    pattern = Pattern("(a+)+$")
     began = time.perf_counter()
 
     assert not pattern.is_in("a" * 50_000 + "b")
@@ -156,4 +171,4 @@ def test_no_pattern_explodes() -> None:
 def test_pattern_too_large_is_refused() -> None:
     """What RE2 would need too much memory for is a mistake of the policy."""
     with pytest.raises(ConfigError, match="expected a pattern as RE2 reads it"):
-        compile_pattern("((x{100}){100}){100}", "here")
+        Pattern("((x{100}){100}){100}")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -42,6 +43,15 @@ LOOKALIKES = (
     "ꜱend_money",
     "send_mଠney",
     "\u202esend_money",
+    "ꓢꓰꓠꓓ_ꓟꓳꓠꓰꓬ",
+    "send\u3164money",
+    "send\u2800money",
+    "send\u034f_money",
+    "ᏚᎬNᎠ_ᎷONᎬY",
+    "send一money",
+    "s€nd_money",
+    "sen\u0501_money",
+    "𐐠end_money",
 )
 
 
@@ -51,7 +61,24 @@ def test_forbidden_tool_is_forbidden_in_every_spelling(name: str) -> None:
     assert refused(FORBIDS, call(name))
 
 
-@pytest.mark.parametrize("name", ["find_order", "sender", "money", "send_mail", "查询", "überweisung", "lend_money"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "find_order",
+        "sender",
+        "money",
+        "send_mail",
+        "查询",
+        "get_订单",
+        "送金",
+        "주문",
+        "überweisung",
+        "найти_заказ",
+        "перевести",
+        "αναζήτηση",
+        "lend_money",
+    ],
+)
 def test_other_tools_are_not_forbidden(name: str) -> None:
     """The sound twin: names that do not look like it pass."""
     assert not refused(FORBIDS, call(name))
@@ -81,6 +108,10 @@ def sound(amount: int) -> str:
     return f"{amount} is fine"
 
 
+def says_its_name(amount: int) -> dict[str, int]:
+    return {"send_money": amount}
+
+
 class Tool:
     def __init__(self, name: str, func: Any) -> None:
         self.name, self.func = name, func
@@ -97,10 +128,14 @@ def test_renamed_tool_is_what_its_function_is() -> None:
         def send_money(self, amount: int) -> str:
             return f"sent {amount}"
 
+        def look(self, amount: int) -> str:
+            return f"{amount}"
+
     for function in (send_money, harmless, closing, lambda amount: send_money(amount), Api().send_money):
         names = names_behind(Tool("look", function))
         assert refused(FORBIDS, call("look", tool_names=names)), function
-    assert not refused(FORBIDS, call("look", tool_names=names_behind(Tool("look", sound))))
+    for other in (sound, says_its_name, Api().look):
+        assert not refused(FORBIDS, call("look", tool_names=names_behind(Tool("look", other)))), other
 
 
 def test_agent_within_a_tool_is_held_by_the_agent_that_called_it() -> None:
@@ -115,49 +150,82 @@ def test_agent_within_a_tool_is_held_by_the_agent_that_called_it() -> None:
     assert not refused(both, call("pay", agent="helper", acts_for=nested))
 
 
-CODE_THAT_CALLS = (
-    "send_money(5)",
-    "import bank; bank.send_money(5)",
-    "from bank import send_money as f\nf(5)",
-    "getattr(bank, 'send_money')(5)",
-    "getattr(bank, 'send_' + 'money')(5)",
-    "getattr(bank, f'send_{\"money\"}')(5)",
-    "getattr(bank, ''.join(['send_', 'money']))(5)",
-    "getattr(bank, 'yenom_dnes'[::-1])(5)",
-    "tools['send' + '_money'](5)",
-    "tools[name](5)",
-    "eval('send' + '_money(5)')",
-    "exec(__import__('base64').b64decode(b'c2VuZF9tb25leSg1KQ=='))",
-    "globals()['send' '_money'](5)",
-    "ｓｅｎｄ_money(5)",
-    "import importlib; importlib.import_module('bank')",
-    "bank.__dict__[key](5)",
-    "bank send_money 5",
-    "curl -X POST bank/send_'mon'ey",
-    "s=send; ${s}_money 5",
-    "echo c2VuZF9tb25leQ== | base64 -d | sh",
-)
+def code_of(*blocks: tuple[str, str]) -> ProposedStep:
+    """Make a call of a code executor."""
+    rows = [{"language": language, "code": code} for language, code in blocks]
+    return call("execute_code", json.dumps({"code_blocks": rows}))
 
 
-@pytest.mark.parametrize("code", CODE_THAT_CALLS)
-def test_code_that_calls_a_forbidden_tool_is_not_run(code: str) -> None:
-    """Code is read: it must not name a forbidden tool, nor hide what it calls."""
-    assert refused(FORBIDS, call("execute_code", code))
+PLAIN, REACHING = ("python", "print(sum(range(10)))"), ("python", "send_money(5)")
 
 
 @pytest.mark.parametrize(
-    "code",
+    ("policy", "step", "passes"),
     [
-        "print(sum(range(10)))",
-        "import math\nprint(math.sqrt(2))",
-        "x = {'a': 1}\nprint(x['a'])",
-        "getattr(x, 'name')",
-        "ls -l",
+        (FORBIDS, code_of(PLAIN), True),
+        (FORBIDS, code_of(PLAIN, ("sh", "ls -l")), True),
+        (FORBIDS, code_of(REACHING), False),
+        (FORBIDS, code_of(PLAIN, REACHING), False),
+        (FORBIDS, code_of(REACHING, PLAIN), False),
+        (FORBIDS, code_of(PLAIN, ("sh", "bank send_money 5")), False),
+        (FORBIDS, code_of(("sh", "print(1)")), False),
+        (FORBIDS, code_of(("", "print(1)")), False),
+        (FORBIDS, code_of(("javascript", "1")), False),
+        (FORBIDS, call("execute_code", "print(1)"), False),
+        (FORBIDS, call("python_repl", '{"code": "print(1)"}'), True),
+        (FORBIDS, call("Python_REPL", '{"query": "print(1)"}'), True),
+        (FORBIDS, call("python_repl", '{"code": "import os"}'), False),
+        (FORBIDS, call("python_repl", '{"code": "print(1)", "more": "import os"}'), False),
+        (FORBIDS, call("python_repl", '{"code": "ls", "language": "sh"}'), False),
+        (FORBIDS, call("shell", '{"commands": ["ls", "pwd"]}'), True),
+        (FORBIDS, call("shell", '{"commands": ["ls", "bank"]}'), False),
+        (FORBIDS, call("bash", '["ls -l", {}]'), True),
+        (FORBIDS, call("run_code", '{"language": "python", "code": "print(1)"}'), True),
+        (FORBIDS, call("run_code", '{"code": "print(1)"}'), False),
+        (FORBIDS, call("python_repl", '{"a":' * 40 + '"import os"' + "}" * 40), False),
+        (FORBIDS, call("python_repl", "[" * 5_000), False),
+        (FORBIDS, call("look", '{"code": "import os"}'), True),
     ],
 )
-def test_plain_code_is_run(code: str) -> None:
-    """The sound twin: code that names everything it calls, and nothing forbidden, passes."""
-    assert not refused(FORBIDS, call("execute_code", code))
+def test_each_piece_of_code_is_judged_as_it_is_run(policy: Policy, step: ProposedStep, passes: bool) -> None:
+    """Every block, argument and language is judged; one that is not allowed stops the call."""
+    assert refused(policy, step) is not passes
+
+
+@pytest.mark.parametrize(
+    ("tables", "code", "passes"),
+    [
+        ({"agents": {"clerk": {"tools": ["execute_code", "find_order"]}}}, "find_order(3)", True),
+        ({"agents": {"clerk": {"tools": ["execute_code", "find_order"]}}}, "send_money(3)", False),
+        ({"agents": {"clerk": {"tools": ["execute_code"], "code": ["pandas"]}}}, "import pandas", True),
+        ({"agents": {"clerk": {"tools": ["execute_code"]}}}, "import pandas", False),
+        ({"agents": {"clerk": {"code": []}}}, "import pandas", False),
+        ({"agents": {"clerk": {"code": ["pandas"]}, "*": {"forbidden": ["pay"]}}}, "import pandas", True),
+        ({"agents": {"clerk": {"code": ["pandas"]}, "*": {"code": []}}}, "import pandas", False),
+        ({"agents": {"clerk": {"code": ["pay"], "forbidden": ["pay"]}}}, "pay(3)", False),
+        ({"agents": {"clerk": {"code": ["pay"], "forbidden": ["send_*"]}}}, "pay(3)", True),
+        ({"arguments": [{"tool": "pay", "argument": "amount", "at_most": 3}]}, "print(3)", True),
+        ({"arguments": [{"tool": "pay", "argument": "amount", "at_most": 3}]}, "pay(900)", False),
+        ({"arguments": [{"tool": "execute_code", "max_chars": 90}]}, "import os", True),
+        ({"agents": {"boss": {"forbidden": ["pay"]}}}, "import os", True),
+        ({"texts": [{"forbidden_pattern": "secret"}]}, "import os", True),
+    ],
+)
+def test_code_is_held_to_what_rules_restrict(tables: dict[str, Any], code: str, passes: bool) -> None:
+    """Where a rule restricts tools, code may use what every rule allows by name; where none does, anything."""
+    assert refused(parse_policy(tables), code_of(("python", code))) is not passes
+
+
+def test_tool_of_the_program_that_runs_code_is_named_with_its_language() -> None:
+    """A tool that the policy calls one of code is judged in its language; without one, in each."""
+    tables: dict[str, Any] = {"agents": {"clerk": {"forbidden": ["pay"]}}}
+    named = parse_policy({**tables, "code_tools": {"calculate": "python"}})
+    unnamed = parse_policy({**tables, "code_tools": ["calculate"]})
+
+    assert not refused(named, call("calculate", '{"formula": "sum([1, 2])"}'))
+    assert refused(named, call("calculate", '{"formula": "pay(3)"}'))
+    assert refused(unnamed, call("calculate", '{"formula": "sum([1, 2])"}'))
+    assert not refused(parse_policy(tables), call("calculate", '{"formula": "pay(3)"}'))
 
 
 def arguments(rule: dict[str, Any], text: str) -> list[str]:
@@ -172,6 +240,40 @@ def arguments(rule: dict[str, Any], text: str) -> list[str]:
         ({"argument": "amount", "at_most": 100}, '{"amount": "99.50 EUR"}', '{"amount": "1,000"}'),
         ({"argument": "amount", "at_most": 100}, '{"amount": "٩"}', '{"amount": "９９９"}'),
         ({"argument": "amount", "at_most": 100}, '{"amount": "1e1"}', '{"amount": "1e9"}'),
+        *(
+            ({"argument": "amount", "at_most": 100}, f'{{"amount": "{good}"}}', f'{{"amount": "{bad}"}}')
+            for good, bad in (
+                ("99", "99k"),
+                ("5", "5m"),
+                ("5 EUR", "5 Mio"),
+                ("$99.50", "$99.50k"),
+                ("99,5", "99,5000"),
+                ("0.5", "0.5%"),
+                ("1e2", "1e3"),
+                ("-5", "1 000"),
+                ("+5", "1'000"),
+                ("10", "1_000"),
+                ("100.00", "100.000"),
+                ("1,5", "1.000,00"),
+                ("๕", "๑๐๐๑"),
+                ("1", "½k"),
+                ("2", "Ⅿ"),
+                ("3", "10²"),
+                ("4", "inf"),
+                ("5", "0x3E8"),
+                ("6", "九万"),
+                ("7", "9万"),
+                ("8", ""),
+                ("9", "1 2 3"),
+                ("10", "5 thousand"),
+                ("11", "9\u200b9\u200b9"),
+                ("12", "--5"),
+                ("13", "5-"),
+            )
+        ),
+        ({"argument": "amount", "at_most": 100}, '{"amount": 5}', '{"amount": -Infinity}'),
+        ({"argument": "amount", "at_most": 100}, '{"amount": 5}', '{"amount": 1' + "0" * 400 + "}"),
+        ({"argument": "amount", "at_most": 100}, '{"amount": 5}', '{"amount": null}'),
         ({"argument": "amount", "at_most": 100}, '{"amount": 5}', '{"amount": NaN}'),
         ({"argument": "amount", "at_most": 100}, '{"amount": 5}', '{"amount": Infinity}'),
         ({"argument": "amount", "at_most": 100}, '{"amount": 5}', '{"amount": "a thousand"}'),
