@@ -12,10 +12,16 @@ from blamespan_tracer.checks import CONTRACTS, apply_checks
 from tests.tracer_model.representation.teams import Said, team
 
 _MARKDOWN = "| Region | Q1 2025 | Q2 2025 |\n|---|---:|---:|\n| North | 4,188 | 3,975 |\n| South | 4,410 | 4,812 |"
-_SQL = "month   | gross_eur  | net_eur\n--------+------------+------------\n2024-07 | 1842310.55 | 1698122.05\n2024-08 | 1611904.20 | 1502377.90\n(2 rows)"
+_SQL = (
+    "month   | gross_eur  | net_eur\n--------+------------+------------\n"
+    "2024-07 | 1842310.55 | 1698122.05\n2024-08 | 1611904.20 | 1502377.90\n(2 rows)"
+)
 _CSV = "sku,description,on_hand,target\nHX-204,hose clamp,12,38\nHX-240,hose clamp,26,60\nHX-402,hose coupling,17,40"
 _COLUMNS = "Segment        2023     2022\nIndustrial     17,930   18,655\nMobility       19,402   17,010"
-_JSON = '{"passengers": [{"id": "P-71", "name": "Maya Lind", "seat": "14C", "paid": 412.60}, {"id": "P-72", "name": "Jonas Berg", "seat": "22A", "paid": 318.90}]}'
+_JSON = (
+    '{"passengers": [{"id": "P-71", "name": "Maya Lind", "seat": "14C", "paid": 412.60}, '
+    '{"id": "P-72", "name": "Jonas Berg", "seat": "22A", "paid": 318.90}]}'
+)
 
 
 def _answered(table: str, said: str, *after: Said) -> MessageActionTrace:
@@ -89,8 +95,8 @@ def test_a_value_belongs_to_the_column_that_a_statement_names(table: str, sound:
 @pytest.mark.parametrize(
     ("sound", "mistake"),
     [
-        ("Latency is now 455 ms, above the 412 ms of last week.", "Latency is now 455 ms, below the 412 ms of last week."),
-        ("The flat costs 980 EUR, under the limit of 1,050 EUR.", "The flat costs 1,180 EUR, under the limit of 1,050 EUR."),
+        ("It is now 455 ms, above the 412 ms of last week.", "It is now 455 ms, below the 412 ms of last week."),
+        ("The flat costs 980 EUR, under the limit of 1,050 EUR.", "It costs 1,180 EUR, under the limit of 1,050 EUR."),
         ("Sales rose from 4,410 to 4,812 units.", "Sales fell from 4,410 to 4,812 units."),
         ("Churn fell from 5.1 % to 4.8 %.", "Churn rose from 5.1 % to 4.8 %."),
     ],
@@ -136,7 +142,9 @@ def test_tests_are_reported_as_they_came_out(result: str, sound: str, mistake: s
     assert _broken(_tested(result, sound), "tests-reported-truly") == []
 
 
-@pytest.mark.parametrize("said", ["Once all 12 tests pass we merge.", "Make sure that the test suite is green.", "Do all tests pass?"])
+@pytest.mark.parametrize(
+    "said", ["Once all 12 tests pass we merge.", "Make sure that the test suite is green.", "Do all tests pass?"]
+)
 def test_hopes_are_no_reports(said: str) -> None:
     """Conditions, requests and questions report nothing."""
     assert _broken(_tested("1 failed, 11 passed", said), "tests-reported-truly") == []

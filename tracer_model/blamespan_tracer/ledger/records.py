@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from calendar import month_name
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from blamespan_tracer.ledger.values import Value, find_values
+from blamespan_tracer.ledger.values import Value
 
 __all__ = ["Cell", "Row", "Table", "find_tables", "fold_word", "words_of"]
 
@@ -36,10 +37,12 @@ _WORD = re.compile(r"[^\W_]+(?:[.'\u2019-][^\W_]+)*")
 _BORDER_LINE = re.compile(r"^[\s|+:=-]*[-=]{2,}[\s|+:=-]*$")
 _GAP = re.compile(r"(?<=\S)(?: {2,}|\t+|; ?)(?=\S)")
 _PAIR = re.compile(
-    r"^[ \t]*(?:[-*+\u2022]\s+|\d{1,2}[.)]\s+)?[*_`]*(?P<key>[^\W\d_][^:\n|{}*]{0,48}?)[*_`]*:[*_`]*[ \t]+(?P<value>\S[^\n]{0,200})$"
+    r"^[ \t]*(?:[-*+\u2022]\s+|\d{1,2}[.)]\s+)?[*_`]*(?P<key>[^\W\d_][^:\n|{}*]{0,48}?)[*_`]*:[*_`]*[ \t]+"
+    r"(?P<value>\S[^\n]{0,200})$"
 )
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}\s+(?P<title>[^\n]{1,90})|\*\*(?P<bold>[^*\n]{1,90})\*\*:?)[ \t]*$")
 _EMPHASIS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)")
+_AMOUNT = re.compile(r"[^\w-]*[-+]?\d[\d.,:/ -]*(?: ?[^\W\d]{1,4}\.?|%)?")
 _MONTH = re.compile(r"\d{4}-\d\d")
 _MONTHS_OF: Final = {f"{number:02}": (name, name[:3]) for number, name in enumerate(month_name) if number}
 """What people call the month of a row that is named `2024-07`."""
@@ -127,16 +130,26 @@ def fold_word(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
-def find_tables(text: str) -> list[Table]:
-    """Find the tables and records of a text, in order, each form by itself; time grows with the length of the text."""
+def find_tables(text: str, values: Sequence[Value]) -> list[Table]:
+    """Find the tables and records of a text, in order, each form by itself; time grows with the length of the text.
+
+    Args:
+        text: Of a step, an input or the task.
+        values: What it states, ascending by offset.
+    """
     text = text[:_MAX_CHARS]
+    starts = [value.start for value in values]
+
+    def values_in(start: int, stop: int) -> tuple[Value, ...]:
+        return tuple(values[bisect_left(starts, start) : bisect_left(starts, stop)])
+
     found: list[tuple[int, Table]] = []
     taken: list[tuple[int, int]] = []
     for start, stop, value in _find_json(text):
         taken.append((start, stop))
-        found += [(start, table) for table in _read_json(text, start, stop, value)]
+        found += [(start, _build(rows, values_in)) for rows in _read_json(text, start, stop, value)]
     lines = [line for line in _split_lines(text) if not any(start <= line.start < stop for start, stop in taken)]
-    found += _read_line_tables(lines)
+    found += [(start, _build(rows, values_in)) for start, rows in _read_line_tables(lines)]
     found.sort(key=lambda item: item[0])
     return [table for _, table in found[:_MAX_TABLES]]
 
@@ -149,7 +162,7 @@ def _split_lines(text: str) -> list[_Line]:
     return lines
 
 
-def _read_line_tables(lines: Sequence[_Line]) -> Iterator[tuple[int, Table]]:
+def _read_line_tables(lines: Sequence[_Line]) -> Iterator[tuple[int, list[_RawRow]]]:
     """Yield the tables whose rows are lines, and the lists of pairs, which the heading above them names."""
     index, title = 0, ""
     while index < len(lines):
@@ -161,11 +174,13 @@ def _read_line_tables(lines: Sequence[_Line]) -> Iterator[tuple[int, Table]]:
             if rows:
                 break
         if rows:
-            yield lines[index].start, _build(rows)
+            yield lines[index].start, rows
         index = max(end, index + 1)
 
 
-def _read_cells(lines: Sequence[_Line], index: int, split: Callable[[_Line], list[_RawCell]]) -> tuple[int, list[_RawRow]]:
+def _read_cells(
+    lines: Sequence[_Line], index: int, split: Callable[[_Line], list[_RawCell]]
+) -> tuple[int, list[_RawRow]]:
     """Read the lines from one on that have as many cells as the first, which is the heading; return where they end."""
     heading = split(lines[index])
     names = [_clean(text) for text, _ in heading]
@@ -232,12 +247,7 @@ def _clean(text: str) -> str:
     return _EMPHASIS.sub("", text).strip()
 
 
-def _make_cell(column: str, text: str, start: int) -> Cell:
-    values = tuple(replace(value, start=value.start + start) for value in find_values(text))
-    return Cell(column, _clean(text), start, values)
-
-
-def _build(rows: Sequence[_RawRow]) -> Table:
+def _build(rows: Sequence[_RawRow], values_in: Callable[[int, int], tuple[Value, ...]]) -> Table:
     """Make a table; what names its rows is found by which columns differ."""
     columns = list(dict.fromkeys(column for _, cells in rows for column in cells))[:_MAX_COLUMNS]
     named: list[list[str]] = [[label] if label else [] for label, _ in rows]
@@ -253,7 +263,11 @@ def _build(rows: Sequence[_RawRow]) -> Table:
     times = Counter(word for own in words for word in frozenset[str]().union(*own))
     built = []
     for (_, cells), own, names in zip(rows, words, named, strict=True):
-        by_column = {column: _make_cell(column, *cells[column]) for column in columns if column in cells}
+        by_column = {}
+        for column in columns:
+            if column in cells:
+                text, start = cells[column]
+                by_column[column] = Cell(column, _clean(text), start, values_in(start, start + len(text)))
         starts = [cell.start for cell in by_column.values()]
         stop = max(cell.start + len(cell.text) for cell in by_column.values())
         distinct = (frozenset(word for word in one if times[word] == 1 and _can_name(word)) for one in own)
@@ -281,9 +295,7 @@ def _names_rows(texts: Sequence[str], *, is_first: bool) -> bool:
 
 def _is_amount(text: str) -> bool:
     """Check whether a cell is a number with its unit, a date or a time."""
-    values = list(find_values(text))
-    is_one = len(values) == 1 and values[0].form in ("number", "date", "time")
-    return is_one and len(values[0].text) + 4 >= len(text) / 2
+    return _AMOUNT.fullmatch(text) is not None
 
 
 def _is_decimal(text: str) -> bool:
@@ -321,12 +333,12 @@ class _Offsets:
         return self._position
 
 
-def _read_json(text: str, start: int, stop: int, value: Any) -> Iterator[Table]:
+def _read_json(text: str, start: int, stop: int, value: Any) -> Iterator[list[_RawRow]]:
     offsets = _Offsets(text, start, stop)
     yield from _walk(value, "", offsets, _MAX_DEPTH)
 
 
-def _walk(value: Any, label: str, offsets: _Offsets, depth: int) -> Iterator[Table]:
+def _walk(value: Any, label: str, offsets: _Offsets, depth: int) -> Iterator[list[_RawRow]]:
     """Yield the tables of a JSON value: lists of objects, objects of objects, and single objects."""
     if depth == 0:
         return
@@ -349,10 +361,10 @@ def _walk(value: Any, label: str, offsets: _Offsets, depth: int) -> Iterator[Tab
 
 def _table_of(
     items: Sequence[tuple[str, Mapping[str, Any]]], offsets: _Offsets, depth: int, *, is_named: bool
-) -> Iterator[Table]:
+) -> Iterator[list[_RawRow]]:
     """Yield the table of objects alike, and those that their fields hold."""
     rows: list[_RawRow] = []
-    inner: list[Table] = []
+    inner: list[list[_RawRow]] = []
     for label, item in items[:_MAX_ROWS]:
         if is_named:
             offsets.find(label)
@@ -362,12 +374,12 @@ def _table_of(
         if cells:
             rows.append((label if is_named else "", cells))
     if rows:
-        yield _build(rows)
+        yield rows
     yield from inner
 
 
 def _collect(
-    key: str, value: Any, cells: dict[str, _RawCell], inner: list[Table], offsets: _Offsets, depth: int
+    key: str, value: Any, cells: dict[str, _RawCell], inner: list[list[_RawRow]], offsets: _Offsets, depth: int
 ) -> None:
     """Add what a field holds to the cells of its row; lists of objects are tables of their own."""
     offsets.find(key)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.ledger.records import Cell, Row, Table, find_tables, words_of
+from blamespan_tracer.ledger.ledger import TASK
+from blamespan_tracer.ledger.records import Row, Table, find_tables
 from blamespan_tracer.ledger.values import Form, Value, find_values
 
 __all__ = ["SourceRow", "SourceTable", "Statement", "Things", "read_things"]
@@ -69,7 +70,7 @@ class Statement:
         stop: behind its last one.
         text: As it is written.
         words: Its words, in small letters, and the same with plurals as singulars.
-        values: What it states.
+        values: What it states; a part of a text that states nothing is no statement.
         row: The row of the step's own table that it is, where it is one.
     """
 
@@ -91,22 +92,20 @@ class Things:
     _stating: dict[Key, list[frozenset[str]]] = field(default_factory=lambda: defaultdict(list))
     _answers: dict[str, list[tuple[frozenset[str], SourceRow]]] = field(default_factory=lambda: defaultdict(list))
 
-    def add_text(self, step: int, text: str, *, is_input: bool = False) -> list[Statement]:
-        """Take up what a text states, and return its statements."""
-        tables = find_tables(text)
-        for table in tables:
-            self._add_table([SourceRow(step, is_input, row, text[row.start : row.stop]) for row in table.rows], table.columns)
-        statements = list(_cut_statements(step, text, tables))
-        for statement in statements:
+    def add(self, step: int, said: _Said, *, is_input: bool = False) -> None:
+        """Take up what a text states."""
+        for table in said.tables:
+            rows = [SourceRow(step, is_input, row, said.text[row.start : row.stop]) for row in table.rows]
+            self._add_table(rows, table.columns)
+        for statement in said.statements:
             for value in statement.values:
                 known = self._stating[value.form, value.key]
                 if len(known) < _MAX_STATING:
                     known.append(statement.words)
-        return statements
 
-    def add_answer(self, call: Step, result: Step) -> None:
+    def add_answer(self, call: Step, result: Step, said: _Said) -> None:
         """Take up what a tool answered as a row of its table: the things that the call asked for name it."""
-        records = [table for table in find_tables(result.content) if len(table.rows) == 1 and not table.rows[0].name]
+        records = [table for table in said.tables if len(table.rows) == 1 and not table.rows[0].name]
         if not records:
             return
         row = records[0].rows[0]
@@ -119,7 +118,9 @@ class Things:
             rows = []
             for words, source in answers:
                 own = frozenset(word for word in words if times[word] == 1)
-                named = Row(" ".join(sorted(own)), (own,) if own else (), source.row.cells, source.row.start, source.row.stop)
+                named = Row(
+                    " ".join(sorted(own)), (own,) if own else (), source.row.cells, source.row.start, source.row.stop
+                )
                 rows.append(SourceRow(source.step, False, named, source.text))
             self._add_table(rows, tuple(row.cells))
 
@@ -135,7 +136,7 @@ class Things:
         self._tables.append(SourceTable(columns, tuple(rows), frozen))
 
     def find_rows(self, words: frozenset[str]) -> Iterator[tuple[SourceTable, frozenset[int]]]:
-        """Yield each table of which a statement with these words names rows, and these rows, by part of a name or all."""
+        """Yield each table of which these words name rows, and these rows, by part of a name or all."""
         found: dict[int, set[int]] = defaultdict(set)
         for word in words:
             named = self._named.get(word, ())
@@ -159,27 +160,41 @@ def _arguments_only(text: str) -> str:
     return json.dumps(list(parsed.values()) if isinstance(parsed, dict) else parsed, ensure_ascii=False)
 
 
-def _cut_statements(step: int, text: str, tables: Sequence[Table]) -> Iterator[Statement]:
-    """Cut a text into the rows of its tables and, where there are none, its sentences and lines."""
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A text, its tables and its statements."""
+
+    text: str
+    tables: Sequence[Table]
+    statements: Sequence[Statement]
+
+
+def _read_text(step: int, text: str) -> _Said:
     text = text[:_MAX_CHARS]
+    values = sorted(find_values(text), key=lambda value: value.start)
+    tables = find_tables(text, values)
+    return _Said(text, tables, list(_cut_statements(step, text, values, tables)))
+
+
+def _cut_statements(step: int, text: str, values: Sequence[Value], tables: Sequence[Table]) -> Iterator[Statement]:
+    """Cut a text into the rows of its tables and, where there are none, its sentences and lines."""
     rows = [row for table in tables for row in table.rows if row.stop <= len(text)]
     rows = sorted((row for row in rows if "\n" not in text[row.start : row.stop]), key=lambda row: row.start)
-    values = sorted(find_values(text), key=lambda value: value.start)
     starts = [value.start for value in values]
 
-    def make(start: int, stop: int, row: Row | None = None) -> Statement:
-        words = [word.casefold() for word in _WORD.findall(text[start:stop])]
-        own = values[bisect_right(starts, start - 1) : bisect_right(starts, stop - 1)]
-        names = row.names if row is not None else ()
-        return Statement(step, start, stop, text[start:stop], frozenset(words).union(*names), tuple(own), row)
+    def make(start: int, stop: int, row: Row | None = None) -> Iterator[Statement]:
+        own = values[bisect_left(starts, start) : bisect_left(starts, stop)]
+        if own:
+            words = frozenset(word.casefold() for word in _WORD.findall(text[start:stop]))
+            names = row.names if row is not None else ()
+            yield Statement(step, start, stop, text[start:stop], words.union(*names), tuple(own), row)
 
     position = 0
     for row in [*rows, None]:
-        end = len(text) if row is None else row.start
-        for start, stop in _cut_sentences(text, position, end):
-            yield make(start, stop)
+        for start, stop in _cut_sentences(text, position, len(text) if row is None else row.start):
+            yield from make(start, stop)
         if row is not None:
-            yield make(row.start, row.stop, row)
+            yield from make(row.start, row.stop, row)
             position = max(position, row.stop)
 
 
@@ -192,17 +207,19 @@ def _cut_sentences(text: str, start: int, stop: int) -> Iterator[tuple[int, int]
         yield start, stop
 
 
-def read_things(trace: MessageActionTrace) -> Iterator[tuple[Step, list[Statement], Things]]:
-    """Yield each step with what it states and what was said of which thing before it."""
+def read_things(trace: MessageActionTrace) -> Iterator[tuple[Step, Sequence[Statement], Things]]:
+    """Yield each step with what it states and what was said of which thing before it; nothing without a table."""
     things = Things()
-    things.add_text(-1, trace.task)
-    for step in trace.steps:
-        if step.input_text:
-            things.add_text(step.index, step.input_text, is_input=True)
-        tables = find_tables(step.content)
-        yield step, list(_cut_statements(step.index, step.content, tables)), things
-        things.add_text(step.index, step.content)
+    task = _read_text(TASK, trace.task)
+    said = [(_read_text(step.index, step.input_text), _read_text(step.index, step.content)) for step in trace.steps]
+    if not task.tables and not any(text.tables for texts in said for text in texts):
+        return
+    things.add(TASK, task)
+    for step, (given, own) in zip(trace.steps, said, strict=True):
+        things.add(step.index, given, is_input=True)
+        yield step, own.statements, things
+        things.add(step.index, own)
         if step.kind == "tool_result" and step.index:
             call = trace.steps[step.inputs[-1] if step.inputs else step.index - 1]
             if call.kind == "tool_call":
-                things.add_answer(call, step)
+                things.add_answer(call, step, own)

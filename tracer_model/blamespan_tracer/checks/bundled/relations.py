@@ -22,7 +22,9 @@ _MOST_OF_NAME: Final = 0.5
 _ROWS_LOOKED_AT: Final = 8
 """Rows by which it is told what the cells of a column state."""
 
-_COMPARES = re.compile(r"(?i)\b(?:than|difference|between|instead|not|rather|unlike|versus|total|sum|average|mean|combined|both|all|respectively)\b")
+_COMPARES = re.compile(
+    r"(?i)\b(?:than|difference|between|instead|not|rather|unlike|versus|total|sum|average|mean|combined|both|all|respectively)\b"
+)
 """A sentence with one of them speaks of other things than it names, too."""
 
 
@@ -108,7 +110,8 @@ def _find_other_column(value: Value, statement: Statement, things: Things) -> _F
             continue
         own = table.rows[next(iter(named))]
         having = [cell.column for cell in own.row.cells.values() if _has(cell, value)]
-        if not having or not _is_named(own.row, statement):
+        is_its_name = any(value.key in names for names in own.row.names)
+        if not having or is_its_name or not _is_named(own.row, statement):
             continue
         said, heading = _words_of_heading(value, statement), words_of(having[0])
         if len(having) > 1 or (heading and heading <= said):
@@ -125,7 +128,7 @@ def _is_heard(column: frozenset[str], other: frozenset[str], said: frozenset[str
 
 
 def _lacks(cell: Cell | None, value: Value, statement: Statement) -> bool:
-    """Check whether a thing has another value of this form in a column, and the statement does not say that one, too."""
+    """Check whether a thing has another value of this form in a column, which the statement does not say, too."""
     alike = [one for one in cell.values if one.form == value.form] if cell is not None else []
     said = {(own.form, own.key) for own in statement.values}
     return bool(alike) and all((one.form, one.key) not in said for one in alike)
@@ -144,7 +147,9 @@ def _speaks_of(column: str, table: SourceTable, value: Value, statement: Stateme
     own, said = words_of(column), _words_of_heading(value, statement)
     if value.form == "number" and _count_digits(value) < _LEAST_DIGITS:
         return own <= said and len(value.key) > 1
-    return not own.isdisjoint(said) or not any(_states(other, value, table) for other in table.columns if other != column)
+    return not own.isdisjoint(said) or not any(
+        _states(other, value, table) for other in table.columns if other != column
+    )
 
 
 def _words_of_heading(value: Value, statement: Statement) -> frozenset[str]:
@@ -152,7 +157,9 @@ def _words_of_heading(value: Value, statement: Statement) -> frozenset[str]:
     if statement.row is None:
         return statement.words | {*map(fold_word, statement.words)}
     cells = statement.row.cells.values()
-    return next((words_of(cell.column) for cell in cells if any(one.start == value.start for one in cell.values)), frozenset())
+    return next(
+        (words_of(cell.column) for cell in cells if any(one.start == value.start for one in cell.values)), frozenset()
+    )
 
 
 def _states(column: str, value: Value, table: SourceTable) -> bool:
