@@ -60,7 +60,9 @@ SOUND = {
     "task-kept": team(
         ("a", "The delivery budget is 590 euros."), ("b", "ok"), task="The delivery budget is 590 euros."
     ),
-    "value-of-its-row": team(*call("a", "ask", PRICES), ("a", "The cup costs 4,812 cents."), ("b", "ok")),
+    "value-of-its-row": team(
+        *call("a", "ask", PRICES), ("a", "The gross price of the cup is 4,812 cents."), ("b", "ok")
+    ),
     "value-of-its-column": team(
         *call("a", "ask", PRICES), ("a", "The net price of the kettle is 3,340 cents."), ("b", "ok")
     ),

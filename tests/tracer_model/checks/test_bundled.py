@@ -90,9 +90,9 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         "The red kettle costs 84 euros.",
     ),
     "value-of-its-row": (
-        team(*call("a", "ask", PRICES), ("a", "The kettle costs 4,812 cents."), ("b", "ok")),
+        team(*call("a", "ask", PRICES), ("a", "The gross price of the kettle is 4,812 cents."), ("b", "ok")),
         2,
-        "The kettle costs 4,812 cents.",
+        "The gross price of the kettle is 4,812 cents.",
     ),
     "value-of-its-column": (
         team(*call("a", "ask", PRICES), ("a", "The net price of the kettle is 3,975 cents."), ("b", "ok")),

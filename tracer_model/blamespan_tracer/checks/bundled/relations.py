@@ -31,13 +31,13 @@ _COMPARES = re.compile(
 @check("value-of-its-row", "A value is said of the row that has it.", mode="blamespan:X3", trust=0.8)
 def values_stay_in_their_rows(run: ExaminedRun) -> Iterator[Finding]:
     """Look for a value that stands in another row of a table than the one that the statement names."""
-    return run.once(_judge_values).rows
+    yield from run.once(_judge_values).rows
 
 
 @check("value-of-its-column", "A value is said of the column that has it.", mode="blamespan:X3", trust=0.8)
 def values_stay_in_their_columns(run: ExaminedRun) -> Iterator[Finding]:
     """Look for a value of the row that a statement names, from another column than the one that the statement names."""
-    return run.once(_judge_values).columns
+    yield from run.once(_judge_values).columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class _Judged:
 
 def _judge_values(run: Analysis) -> _Judged:
     """Hold the values of every statement against the tables that stood before it, in one reading of the run."""
-    rows, columns = [], []
+    rows: list[Finding] = []
+    columns: list[Finding] = []
     for step, statements, things in read_things(run.trace):
         if not run.trace.can_be_blamed(step) or step.kind == "tool_call":
             continue
