@@ -222,7 +222,7 @@ def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> 
         return
     try:
         document = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"expected a TOML file at {path!r}: {error}") from error
     settings = {_flag(setting).removeprefix("--"): setting for setting in _settings()}
     values: dict[str, Any] = {}

@@ -42,6 +42,25 @@ def gives_up(settings: CollectorSettings, link: Connection) -> None:
     link.send({"ready": False, "failed": "expected a backend, got none", "misused": True})
 
 
+def gives_up_once(settings: CollectorSettings, link: Connection) -> None:
+    """Work and die; then give up; then be steady."""
+    starts = settings.journal / "starts"
+    starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
+    if len(starts.read_text()) == 1:
+        link.send({"ready": True})
+        raise SystemExit(1)
+    if len(starts.read_text()) == 2:
+        gives_up(settings, link)
+        raise SystemExit(1)
+    steady(settings, link)
+
+
+def beats(settings: CollectorSettings, link: Connection) -> None:
+    """Say that it works, ten times a second."""
+    while not link.poll(0.1) or "stop" not in link.recv():
+        link.send({"ready": True, "pid": os.getpid()})
+
+
 def hangs(settings: CollectorSettings, link: Connection) -> None:
     """Say nothing and never end."""
     link.send({"ready": True})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.faults.ledger import Arrivals, Count, Ledger
 from tests.faults.life import Plan, live
+from tests.faults.syscalls import FailingCalls, Shim
+from tests.faults.table import TableReport, fill_table
 from tests.faults.traffic import Batch, runs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
@@ -22,6 +25,64 @@ def test_nothing_acknowledged_is_lost_or_told_twice_differently(tmp_path: Path) 
     """Through kills, outages and a full disk every acknowledged span arrives, unaltered, in a file exactly once."""
     report = live(Plan("short/0", rounds=8, runs_per_s=20), tmp_path / "life")
 
+    assert report.acknowledged > 100
+    assert report.crimes == []
+
+
+@pytest.fixture
+def shim(tmp_path: Path) -> Shim:
+    """The library that makes calls fail."""
+    try:
+        return Shim(tmp_path)
+    except OSError as error:
+        pytest.skip(str(error))
+
+
+_CALLS = """
+import os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+other = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT)
+calls = lambda: os.pwrite(file, b"four", 0), lambda: os.fsync(file), lambda: os.fsync(file), lambda: os.fsync(other)
+for call in calls:
+    try:
+        print(call())
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="preloads a library")
+@pytest.mark.parametrize(
+    ("calls", "most", "answers"),
+    [
+        (FailingCalls("sync", "EIO", "/here"), -1, ["4", "5", "5", "None"]),
+        (FailingCalls("sync", "ENOSPC", "/here"), 1, ["4", "28", "None", "None"]),
+        (FailingCalls("write", "short", "/here"), -1, ["2", "None", "None", "None"]),
+        (FailingCalls("sync", "EIO", "/elsewhere"), -1, ["4", "None", "None", "None"]),
+    ],
+)
+def test_calls_fail_as_they_are_told(
+    tmp_path: Path, shim: Shim, calls: FailingCalls, most: int, answers: list[str]
+) -> None:
+    """The calls that are named fail, as often as is said, on the files that are meant, and no others."""
+    shim.begin(calls, most=most)
+    command = [sys.executable, "-c", _CALLS, str(tmp_path / "here"), str(tmp_path / "there")]
+    done = subprocess.run(command, env=shim.environment, capture_output=True, text=True, check=True)
+    shim.end()
+
+    assert done.stdout.split() == answers
+    assert shim.failed == len([answer for answer in answers if answer not in ("4", "None")])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="preloads a library")
+@pytest.mark.usefixtures("shim")
+def test_calls_that_fail_leave_nothing_behind(tmp_path: Path) -> None:
+    """Through calls that fail once, for six seconds and between kills, every acknowledged span arrives."""
+    report = TableReport()
+    cells = list(fill_table(report, [FailingCalls("sync", "EIO")], tmp_path / "table", "1"))
+
+    assert [cell.failed > 0 for _, _, cell in cells] == [True, True, True]
     assert report.acknowledged > 100
     assert report.crimes == []
 

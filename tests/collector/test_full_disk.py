@@ -154,6 +154,7 @@ def test_writer_that_begins_on_a_full_disk_writes_when_there_is_room(disk: Disk)
     with pytest.raises((JournalFull, JournalUnavailable), match="Send this again later"):
         writer.append(entries()).result(10)
     disk.empty()
+    until_true(lambda: writer.trouble is None)
     written = writer.append(entries()).result(10)
     writer.close()
 
@@ -318,9 +319,9 @@ def test_worker_without_room_for_what_is_to_be_delivered_says_so(disk: Disk, mon
         large = run(1, content="x" * (size_bytes // 2))
         one.take(large)
         disk.fill()
-        until_true(lambda: one.worker._message()["is_stuck"], 30)
+        until_true(lambda: one.worker._message()["trouble"], 30)
         disk.empty()
         until_true(lambda: len(sink.spans) >= len(large), 30)
-        until_true(lambda: not one.worker._message()["is_stuck"], 5)
+        until_true(lambda: not one.worker._message()["trouble"], 5)
 
     assert {span.span_id for span in large} <= {span.span_id for span in sink.spans}

@@ -268,8 +268,8 @@ def test_blocks_that_the_disk_cannot_read_cost_their_entries(written: Written, m
         data: bytes = pread(file, size, offset)
         return data
 
-    monkeypatch.setattr("blamespan_collector.journal.segment.os.pread", read_but_bad)
-    monkeypatch.setattr("blamespan_collector.journal.segment._READ_AGAIN_S", 0.0)
+    monkeypatch.setattr("blamespan_collector.journal.mark.os.pread", read_but_bad)
+    monkeypatch.setattr("blamespan_collector.journal.segment._PATIENCE_S", 0.0)
     hit = [row for row, place in enumerate(written.places, 1) if place.start < bad.stop and bad.start < place.stop]
 
     assert hit

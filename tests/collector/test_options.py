@@ -89,6 +89,7 @@ def test_variables_hold_lists(monkeypatch: pytest.MonkeyPatch) -> None:
         ("forward = [1]", "forward must be a list of strings"),
         ("[limits]\nquiet-s = 1", "expected a setting, got 'limits'"),
         ("out = ", "expected a TOML file"),
+        (f"out = {'[' * 3_000}{']' * 3_000}", "expected a TOML file"),
     ],
 )
 def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, said: str) -> None:

@@ -73,6 +73,16 @@ async def test_filter_that_nothing_fits_stays_in_the_form(tmp_path: Path) -> Non
     assert '<option value="mast:FM-9.9" selected>mast:FM-9.9</option>' in page
 
 
+@pytest.mark.parametrize("field", ["text", "agent", "mode", "service"])
+async def test_what_is_asked_for_is_cleaned(tmp_path: Path, field: str) -> None:
+    """Control characters of a link that somebody else wrote are shown as such, and never sent back."""
+    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
+    page = (await got(store, f"/?{field}=a%00%1b%5B31m%07%C2%9B%E2%80%AEb")).text
+
+    assert "a��[31m��[U+202E]b" in page
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", page)
+
+
 async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
     """A run's page holds its verdict, steps, agents, times, tokens, suspects, message links and permanent links."""
     store = stored(tmp_path / "runs.db", *annotated(talk(1)))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from blamespan import conventions as words
+from blamespan import sqlite_files
 from blamespan.errors import ConfigError
 from blamespan.pipeline import attribute_traces
 from blamespan.spans import Span
@@ -353,3 +354,78 @@ async def test_damaged_store_is_begun_anew(tmp_path: Path) -> None:
 
     assert ids(RunStore(path)) == [99]
     assert (tmp_path / "runs.db.damaged").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: bytes(16) + data[16:],
+        lambda data: random.Random(1).randbytes(100) + data[100:],
+        lambda data: bytes(len(data)),
+        lambda data: random.Random(2).randbytes(8192) + data[8192:],
+    ],
+)
+async def test_store_damaged_in_its_first_bytes_is_begun_anew(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """Its mark is among them: the words that made its tables, or its place in the journal's folder, say whose it is."""
+    (tmp_path / "segments").mkdir()
+    path = tmp_path / "store" / "runs.db"
+    stored(path, *annotated(talk(1)))
+    damaged = damage(path.read_bytes())
+    path.write_bytes(damaged)
+    sink = StoreSink(path, Retention())
+    await sink.send("traces", [payload(spans) for spans in annotated(talk(99))])
+    await sink.close()
+
+    assert ids(RunStore(path)) == [99]
+    assert (path.parent / "runs.db.damaged").read_bytes() == damaged
+
+
+async def test_store_whose_mark_alone_is_damaged_is_used(tmp_path: Path) -> None:
+    """One flipped bit of its mark takes nothing from it."""
+    path = tmp_path / "runs.db"
+    stored(path, *annotated(talk(1)))
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    sink = StoreSink(path, Retention())
+    await sink.send("traces", [payload(spans) for spans in annotated(talk(99))])
+    await sink.close()
+
+    assert sorted(ids(RunStore(path))) == [1, 99]
+
+
+async def test_store_that_cannot_be_written_keeps_nobody_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs wait for a read-only store for a while, then go on without it; when it can be written, they are stored."""
+    path = tmp_path / "runs.db"
+    stored(path, *annotated(talk(1)))
+    monkeypatch.setattr("blamespan_collector.store.sink._FAILS_FOR_S", 0.05)
+    connect = sqlite_files.connect
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_files, "connect", lambda path, **_: connect(path, read_only=True))
+        sink = StoreSink(path, Retention())
+        with pytest.raises(TryAgain, match="cannot write"):
+            await sink.send("traces", [payload(spans) for spans in annotated(talk(2))])
+        await asyncio.sleep(0.1)
+        await sink.send("traces", [payload(spans) for spans in annotated(talk(3))])
+    await sink.send("traces", [payload(spans) for spans in annotated(talk(4))])
+    await sink.close()
+
+    assert sorted(ids(RunStore(path))) == [1, 4]
+
+
+@pytest.mark.parametrize("suffixes", [("",), ("", "-wal", "-shm")])
+async def test_store_that_is_deleted_is_begun_anew(tmp_path: Path, suffixes: tuple[str, ...]) -> None:
+    """The page shows what comes from then on, without a restart; also before anything comes."""
+    path = tmp_path / "runs.db"
+    sink = StoreSink(path, Retention())
+    await sink.send("traces", [payload(spans) for spans in annotated(talk(1))])
+    for suffix in suffixes:
+        path.with_name(f"runs.db{suffix}").unlink(missing_ok=True)
+    sink._prune_now()
+    empty = ids(RunStore(path))
+    await sink.send("traces", [payload(spans) for spans in annotated(talk(2))])
+    await sink.close()
+
+    assert (empty, ids(RunStore(path))) == ([], [2])

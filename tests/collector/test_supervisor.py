@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
 import time
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +58,7 @@ async def test_worker_that_breaks_again_and_again_is_told(tmp_path: Path, monkey
     """One death is no trouble; a third in a row is, with what it died of, until a worker stays."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(supervising, "_CALM_S", 0.3)
+    monkeypatch.setattr(supervising, "_TROUBLED_S", 1_000.0)
     here = supervisor(tmp_path, fake_workers.breaks_until_mended, [])
     troubles: dict[int, str | None] = {}
     await here.start()
@@ -113,7 +117,7 @@ async def test_worker_that_does_not_stop_is_ended(tmp_path: Path) -> None:
 async def test_silent_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that hangs is ended, and another takes its place."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
-    monkeypatch.setattr(supervising, "_SILENCE_S", 1.0)
+    monkeypatch.setattr(supervising, "_TICK_S", 0.1)
     here = supervisor(tmp_path, fake_workers.hangs, [])
     await here.start()
     await until(lambda: here.restarts > 0, 30)
@@ -130,3 +134,71 @@ async def test_stop_before_the_worker_is_there(tmp_path: Path) -> None:
     await here.stop(20)
 
     assert here.restarts == 0
+
+
+async def test_worker_that_gives_up_after_it_worked_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once one has worked, no setting is to blame: what a later one stumbles over may pass, and is said meanwhile."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(supervising, "_TROUBLED_S", 0.0)
+    here = supervisor(tmp_path, fake_workers.gives_up_once, [])
+    await here.start()
+    await here.until_ready(30)
+    await until(lambda: not here.is_ready, 30)
+    trouble = here.trouble
+    await until(lambda: here.restarts == 2 and here.is_ready, 60)
+    await here.stop(5)
+
+    assert trouble is not None
+    assert trouble.startswith("no worker has been at work for 0 s (")
+    assert (here.failed, here.last_words) == (None, fake_workers.LAST_WORDS)
+
+
+async def test_process_that_cannot_be_started_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever breaks while a worker is looked after, supervision goes on, and says why there is no worker."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(supervising, "_TROUBLED_S", 0.0)
+    begin = SpawnProcess.start
+    attempts: list[int] = []
+    troubles: list[str | None] = []
+
+    def fail_twice(process: SpawnProcess) -> None:
+        attempts.append(1)
+        troubles.append(here.trouble)
+        if len(attempts) < 3:
+            raise OSError(5, "Input/output error")
+        begin(process)
+
+    monkeypatch.setattr(SpawnProcess, "start", fail_twice)
+    here = supervisor(tmp_path, fake_workers.steady, [])
+    await here.start()
+    is_ready = await here.until_ready(30)
+    await here.stop(5)
+
+    assert is_ready
+    assert troubles[-1] is not None
+    assert "OSError: [Errno 5] Input/output error" in troubles[-1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+async def test_stopped_worker_is_told_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that stands still makes us not ready although it lives, and is replaced after ten ticks."""
+    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(supervising, "_TICK_S", 0.2)
+    monkeypatch.setattr(supervising, "_TROUBLED_S", 0.5)
+    messages: list[WorkerMessage] = []
+    here = supervisor(tmp_path, fake_workers.beats, messages)
+    await here.start()
+    await here.until_ready(30)
+    await asyncio.sleep(3)
+    before = here.trouble, here.restarts
+    os.kill(messages[0]["pid"], signal.SIGSTOP)
+    await until(lambda: here.trouble is not None, 5)
+    trouble = here.trouble
+    await until(lambda: here.restarts == 1 and here.is_ready, 30)
+    await here.stop(5)
+
+    assert before == (None, 0)
+    assert trouble is not None
+    assert trouble.startswith("the worker has stood still for ")

@@ -1,6 +1,7 @@
 """Break `blamespan collect` at random, many times, and count what its sinks got.
 
 scripts/faults [--rounds 200] [--seed N] [--faults kill_all,outage] [--keep FOLDER] [--json]
+scripts/faults --syscalls all|"sync EIO,write ENOSPC"
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from tests.faults.disk import DISK_BYTES, may_mount_in_a_namespace
 from tests.faults.ledger import Count
 from tests.faults.life import Plan, Report, live
 from tests.faults.rounds import FAULTS, NAMED_FAULTS
+from tests.faults.syscalls import TABLE
+from tests.faults.table import TableReport, fill_table
 
 ROUNDS_PER_LIFE = 10
 _NAMES = [fault.__name__ for fault in FAULTS]
 _NAMED = [fault.__name__ for fault in NAMED_FAULTS]
+_TABLE = ", ".join(map(str, TABLE))
 _MB = 1024 * 1024
 _COLUMNS = ("delivered", "lost", "repeated_different", "repeated_identical", "altered", "annotated", "added", "resent")
 
@@ -34,6 +38,7 @@ _COLUMNS = ("delivered", "lost", "repeated_different", "repeated_identical", "al
 @click.option("--seed", default=1, show_default=True, help="Decides traffic and faults.")
 @click.option("--life", type=int, help="Only this one of the lives of ten rounds that a run is made of.")
 @click.option("--faults", default="", help=f"Only these: {', '.join(_NAMES + _NAMED)}. {len(_NAMED)} come only so.")
+@click.option("--syscalls", default="", help=f"The table of failing calls instead: all, or some of {_TABLE}.")
 @click.option("--disk-mb", default=DISK_BYTES // _MB, show_default=True, help="How large the collector's disk is.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Where failed lives leave what they left.")
 @click.option("--option", multiple=True, help="One more argument for `blamespan collect`.")
@@ -44,12 +49,15 @@ def main(
     seed: int,
     life: int | None,
     faults: str,
+    syscalls: str,
     disk_mb: int,
     keep: Path | None,
     option: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Break the collector in every way that happens; exit 0 if it kept its promises."""
+    if syscalls:
+        sys.exit(_run_table(syscalls, seed, keep, as_json=as_json))
     if os.geteuid() and may_mount_in_a_namespace():  # a disk that can be filled takes a mount
         os.execvp("unshare", ["unshare", "-rm", sys.executable, "-m", "tests.faults", *sys.argv[1:]])
     keep = keep or Path(tempfile.mkdtemp(prefix="blamespan-faults-"))
@@ -66,6 +74,42 @@ def main(
         _tell(index, reports[-1], keep / f"life-{index}")
     _sum_up(reports, time.monotonic() - began_s, as_json=as_json)
     sys.exit(any(report.crimes for report in reports))
+
+
+def _run_table(syscalls: str, seed: int, keep: Path | None, *, as_json: bool) -> int:
+    """Let each call fail in each way, print the table, and return the exit code."""
+    chosen = {str(row): row for row in TABLE}
+    names = list(chosen) if syscalls == "all" else syscalls.split(",")
+    if unknown := set(names).difference(chosen):
+        raise click.BadParameter(f"there is no fault {min(unknown)!r}", param_hint="--syscalls")
+    folder = (keep or Path(tempfile.mkdtemp(prefix="blamespan-faults-"))) / "table"
+    signal.signal(signal.SIGTERM, _end)
+    report, began_s = TableReport(), time.monotonic()
+    try:
+        for row, column, cell in fill_table(report, [chosen[name] for name in names], folder, str(seed)):
+            click.echo(f"{row!s:<22} {column:<12} {cell.failed:>6} calls failed   {cell}", err=True)
+    except OSError as error:
+        click.echo(f"skipped: {error}", err=True)
+        return 0
+    for crime in report.crimes:
+        click.echo(f"FAILED {crime}   left behind: {folder}", err=True)
+    if as_json:
+        document = dataclasses.asdict(report)
+        document["cells"] = {
+            str(row): {column: dataclasses.asdict(cell) for column, cell in cells.items()}
+            for row, cells in report.cells.items()
+        }
+        click.echo(json.dumps(document, indent=2))
+        return int(bool(report.crimes))
+    columns = list(next(iter(report.cells.values())))
+    click.echo("| " + " | ".join(["call", *columns]) + " |\n" + "|---" * (len(columns) + 1) + "|")
+    for row, cells in report.cells.items():
+        click.echo("| " + " | ".join([str(row), *(str(cells[column]) for column in columns)]) + " |")
+    click.echo(
+        f"{report.acknowledged} spans acknowledged in {time.monotonic() - began_s:.0f} s; {report.repeated} repeated "
+        f"at the backend, {report.repeated_in_file} in the file, {report.lost_in_file} lost in it"
+    )
+    return int(bool(report.crimes))
 
 
 def _end(number: int, _: object) -> None:

@@ -41,6 +41,7 @@ class CollectorProcess:
         forward: URL of the backend.
         options: More arguments.
         out: Its file sink; by default `traces.jsonl` in *folder*.
+        environment: Of its processes; by default this one's.
 
     Attributes:
         journal: The journal's folder.
@@ -48,7 +49,15 @@ class CollectorProcess:
         failures: What went wrong with the process itself.
     """
 
-    def __init__(self, folder: Path, forward: str, options: tuple[str, ...] = (), out: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        forward: str,
+        options: tuple[str, ...] = (),
+        out: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._environment = environment
         self.out = out or folder / "traces.jsonl"
         self.journal = folder / "journal"
         self._log = folder.parent / f"{folder.name}.log"
@@ -70,7 +79,12 @@ class CollectorProcess:
         log = self._log.open("ab")
         self._said_before = log.tell()
         self._process = subprocess.Popen(
-            self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=self._environment,
         )
         log.close()
 

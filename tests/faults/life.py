@@ -145,7 +145,7 @@ def _settle(world: World, ledger: Ledger, report: Report) -> None:
     while left and time.monotonic() - progress_s < _STALLED_AFTER_S:
         time.sleep(0.3)
         now = len(world.backend.arrivals.missing(ledger.acknowledged))
-        now = now or len(_written(world.collector.out, report, note=False).missing(ledger.acknowledged))
+        now = now or len(written(world.collector.out, report, note=False).missing(ledger.acknowledged))
         progress_s = progress_s if now == left else time.monotonic()
         left = now
         if world.collector.note_unexpected_end():
@@ -160,11 +160,11 @@ def _count(collector: CollectorProcess, backend: Backend, clients: Clients, ledg
     report.counted = collector.spans_counted_as_lost()
     report.failures += collector.failures
     report.failures += [f"refused {number} times: {reason}" for reason, number in clients.refusals.items()]
-    for arrivals in (backend.arrivals, _written(collector.out, report)):
+    for arrivals in (backend.arrivals, written(collector.out, report)):
         report.sinks[arrivals.name] = arrivals.count(ledger.sent, ledger.acknowledged)
 
 
-def _written(path: Path, report: Report, *, note: bool = True) -> Arrivals:
+def written(path: Path, report: Report, *, note: bool = True) -> Arrivals:
     """Read what the file sink wrote; a line that is not whole is a failure once the collector has stopped."""
     arrivals = Arrivals("file", repeats_allowed=False)
     lines = path.read_bytes().split(b"\n") if path.exists() else []

@@ -53,11 +53,19 @@ def key_of(span: Span) -> SpanKey:
     return bytes(span.trace_id + span.span_id)
 
 
-def runs(seed: str) -> Iterator[list[Batch]]:
-    """Make runs without end, the same ones for the same *seed*; each as the requests it is sent in."""
+def runs(seed: str, *, over_grpc: bool = True) -> Iterator[list[Batch]]:
+    """Make runs without end, the same ones for the same *seed*; each as the requests it is sent in.
+
+    Args:
+        seed: Decides everything.
+        over_grpc: Whether some of the requests go over gRPC.
+    """
     random = Random(seed)
     while True:
-        yield _batches(random, _run(random))
+        batches = _batches(random, _run(random))
+        for batch in batches:
+            batch.over_grpc = batch.over_grpc and over_grpc
+        yield batches
 
 
 def large_batch(random: Random) -> Batch:

@@ -8,6 +8,7 @@ import logging
 import random
 import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -104,7 +105,13 @@ class Delivery:
         self._lanes: list[_Lane] = []
         self._stopping: asyncio.Event | None = None
         self._started = threading.Event()
+        self._looked_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="blamespan-deliver", daemon=True)
+
+    @property
+    def standstill_s(self) -> float:
+        """For how long the thread has not looked around, as a call in it does not come back; 0 before it does."""
+        return 0.0 if self._looked_s is None else max(0.0, time.monotonic() - self._looked_s - _LOOK_EVERY_S)
 
     def start(self) -> None:
         """Begin to deliver what waits."""
@@ -160,6 +167,7 @@ class Delivery:
                 for lane in self._lanes:
                     group.create_task(lane.run())
         finally:
+            self._looked_s = None
             watching.cancel()
             with contextlib.suppress(sqlite3.Error):
                 self._look(outbox)
@@ -189,6 +197,7 @@ class Delivery:
 
     async def _watch(self, outbox: Outbox) -> None:
         while True:
+            self._looked_s = time.monotonic()
             try:
                 self._look(outbox)
                 if self._take_resends(outbox):

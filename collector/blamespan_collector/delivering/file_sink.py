@@ -160,8 +160,9 @@ class FileSink(Local):
             if f"{status.st_dev}:{status.st_ino}" == self._identity():
                 return
         renewed = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        os.close(self._file)
-        self._file, self._is_broken_line = renewed, False
+        moved, self._file, self._is_broken_line = self._file, renewed, False
+        with contextlib.suppress(OSError):
+            os.close(moved)
 
     def _identity(self) -> str:
         status = os.fstat(self._file)

@@ -92,7 +92,7 @@ class Outbox:
         self._at: dict[tuple[str, Kind], int] = {}
         self._cursors: dict[tuple[str, Kind], str] = {}
         self._spans_to: dict[tuple[str, Kind], int | None] = {}
-        self._ends: dict[int, int] = {}
+        self._ends: dict[tuple[Kind, int], int] = {}
         self._gaps: set[tuple[Kind, int]] = set()
         self._kept: set[int] = set()
         lanes = [(sink.name, kind) for sink in sinks for kind in sorted(sink.kinds)]
@@ -154,7 +154,7 @@ class Outbox:
                 self._note_gap(kind, row_before, number, spans_before - spans_to)
             rows.append(Row(number, spans, queued_s, payload))
             row_before, spans_to = number, spans_before + spans
-            self._ends[number] = spans_to
+            self._ends[kind, number] = spans_to
         if len(rows_read) < _ROWS_AT_ONCE and spans_to is not None and after is None:
             self._note_end(kind, row_before, spans_to)
         return rows
@@ -345,7 +345,7 @@ class Outbox:
         """Note that the sink has everything up to *row*, but for what it *refused*; since then *size_bytes* came."""
         try:
             with self._transaction():
-                self._note_place(sink, kind, row, cursor, self._ends.get(row))
+                self._note_place(sink, kind, row, cursor, self._ends.get((kind, row)))
                 self._set_aside(sink, kind, refused)
                 self.delivered.note((sink, kind), row, time.time(), size_bytes)
                 self._drop_done(kind)
@@ -353,11 +353,11 @@ class Outbox:
             if not is_full(error):
                 raise
             with self._transaction():  # without the bytes that were refused, and without room for what was delivered
-                self._note_place(sink, kind, row, cursor, self._ends.get(row))
+                self._note_place(sink, kind, row, cursor, self._ends.get((kind, row)))
                 self._set_aside(sink, kind, [replace(batch, payload=b"") for batch in refused])
             self._drop_on_full_disk(kind)
-        oldest = min(self._at.values())
-        self._ends = {number: end for number, end in self._ends.items() if number > oldest}
+        oldest = min(at for (_, of), at in self._at.items() if of == kind)
+        self._ends = {place: end for place, end in self._ends.items() if place[0] != kind or place[1] > oldest}
 
     def _drop_on_full_disk(self, kind: Kind) -> None:
         """Drop what every sink has, a few rows at a time: there is no room to drop all of them at once."""

@@ -8,13 +8,15 @@ wait for the disk: after a power cut it may say too little, and never too much.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import struct
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["Mark", "MarkFile", "drop_mark", "read_mark"]
+__all__ = ["Mark", "MarkFile", "drop_mark", "open_file", "read_all", "read_mark", "write_all"]
 
 _MAGIC = b"bsmk"
 _SLOT = struct.Struct(">4sII8sQQQ")
@@ -74,7 +76,7 @@ class MarkFile:
             OSError: if it cannot be written.
         """
         slot = _pack(mark)
-        os.pwrite(self._file, slot.ljust(_APART_BYTES, b"\0") + slot, 0)
+        write_all(self._file, slot.ljust(_APART_BYTES, b"\0") + slot, 0)
 
     def close(self) -> None:
         """Close the file."""
@@ -82,16 +84,69 @@ class MarkFile:
 
 
 def read_mark(path: Path) -> Mark | None:
-    """Read a segment's mark, the later one of its two slots; None where it is missing or both slots are damaged."""
+    """Read a segment's mark, the later one of its two slots; None where it is missing or both slots are damaged.
+
+    Raises:
+        OSError: if it cannot be read now.
+    """
     for _ in range(_ATTEMPTS):
-        try:
-            packed = path.read_bytes()[:_FILE_BYTES]
-        except OSError:
+        file = open_file(path)
+        if file is None:
             return None
+        try:
+            packed = read_all(file, _FILE_BYTES, 0)
+        finally:
+            os.close(file)
         slots = [mark for at in (0, _APART_BYTES) if (mark := _unpack(packed[at : at + _SLOT.size + _CRC.size]))]
         if slots:
             return max(slots, key=lambda mark: (mark.is_dropped, mark.end))
     return None
+
+
+def open_file(path: Path) -> int | None:
+    """Open a file to read it; None where there is none, or a folder, a pipe or the like in its place.
+
+    Raises:
+        OSError: if it cannot be opened now.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return None
+    except OSError:
+        if path.exists() and not path.is_file():
+            return None
+        raise
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return None
+
+
+def read_all(file: int, size_bytes: int, offset: int) -> bytes:
+    """Read bytes at an offset, up to the file's end, however few of them the system gives at once.
+
+    Raises:
+        OSError: if they cannot be read.
+    """
+    data = os.pread(file, size_bytes, offset)
+    while len(data) < size_bytes and (more := os.pread(file, size_bytes - len(data), offset + len(data))):
+        data += more
+    return data
+
+
+def write_all(file: int, data: bytes, offset: int) -> None:
+    """Write bytes at an offset, however few of them the system takes at once.
+
+    Raises:
+        OSError: if they cannot all be written.
+    """
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(file, rest, offset)
+        if not written:
+            raise OSError(errno.EIO, "the system took none of the bytes")
+        rest, offset = rest[written:], offset + written
 
 
 def drop_mark(path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blamespan_collector.journal.entries import Entry, Position
 from blamespan_collector.journal.folder import check_version, delete, folder_bytes, segments
-from blamespan_collector.journal.segment import Damage, SegmentFile
+from blamespan_collector.journal.segment import Damage, SegmentFile, marker_of
 
 __all__ = ["JournalReader"]
 
@@ -39,9 +39,13 @@ class JournalReader:
         self._last = 0
 
     def segments(self) -> list[int]:
-        """List the segments, oldest first. The last one is being written."""
+        """List the segments, oldest first. The last one that ever was is being written; those before it are closed.
+
+        Raises:
+            OSError: if the folder cannot be read now.
+        """
         numbers = segments(self._folder)
-        self._last = max(self._last, *numbers) if numbers else self._last
+        self._last = max([self._last, *numbers])
         return numbers
 
     def check(self, segment: int) -> None:
@@ -52,7 +56,7 @@ class JournalReader:
         """
         check_version(self._folder)
         with self._lock:
-            self._segment(segment)
+            self._segment(segment).marker()
 
     def read(self, after: Position | None, limit: int) -> list[Entry]:
         """Read the entries that follow *after*, in order; nothing where there is none yet.
@@ -67,14 +71,15 @@ class JournalReader:
         """
         first, row = after or Position(0, 0)
         entries: list[Entry] = []
+        with self._lock:
+            opened = list(self._open)  # one whose file was deleted meanwhile is read to its end nevertheless
         # Listed before any is read: a segment with one after it is closed, so that nothing can still come to it
-        segments = self.segments()
-        for segment in segments:
+        for segment in sorted({*self.segments(), *opened}):
             if segment < first or len(entries) >= limit:
                 continue
             after_row = row if segment == first else 0
             with self._lock:
-                is_closed = segment < segments[-1]
+                is_closed = segment < self._last
                 entries += self._segment(segment).read(after_row, limit - len(entries), is_closed=is_closed)
         return entries
 
@@ -134,11 +139,16 @@ class JournalReader:
         """Delete a segment: all in it is done. One that is gone already is no error.
 
         Raises:
-            ValueError: if it is the one being written.
+            ValueError: if it is the one being written, or another one stands in its place than the one that was read.
+            OSError: if it cannot be deleted now.
         """
-        last = max(self.segments(), default=-1)
-        if segment >= last:
-            raise ValueError(f"expected a segment below {last}, the one being written, got {segment}")
+        self.segments()
+        if segment >= self._last:
+            raise ValueError(f"expected a segment below {self._last}, the one being written, got {segment}")
+        with self._lock:
+            marker, there = self._segment(segment).marker(), marker_of(self._folder, segment)
+        if marker is not None and there not in (None, marker):
+            raise ValueError(f"expected the segment {segment} that was read, got another one of that name")
         self._forget(segment)
         delete(self._folder, segment)
 

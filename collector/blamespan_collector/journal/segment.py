@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 import zlib
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from blamespan_collector.journal.entries import Content, Entry, Position, unpack_keys
 from blamespan_collector.journal.errors import JournalUnreadable
@@ -23,18 +24,23 @@ from blamespan_collector.journal.log import (
     unpack_header,
     unpack_record,
 )
-from blamespan_collector.journal.mark import Mark, read_mark
+from blamespan_collector.journal.mark import Mark, open_file, read_all, read_mark
 
-__all__ = ["Damage", "SegmentFile"]
+__all__ = ["Damage", "SegmentFile", "marker_of"]
 
 _CHUNK_BYTES = 1024 * 1024
 _BLOCK_BYTES = 4096
 """Read on its own where the disk fails to read more at once."""
-_READ_ATTEMPTS = 3
-_READ_AGAIN_S = 0.05
+_PATIENCE_S = 30.0
+"""How long the disk may fail at a place before what stands there counts as damaged: most faults pass."""
 _DAMAGED: Final = 2**64 - 1
 """Stands for the offset of an entry that cannot be read."""
 _WRONG = "the checksum is wrong"
+_NO_HEADER = "its header cannot be read"
+_OF_MARK: Final = -1
+"""Stands for the place of the mark among the places where the disk fails."""
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +81,16 @@ class Damage:
 class SegmentFile:
     """Reads a segment from its beginning to its end, and entries of it in any order. For one thread.
 
+    Every method raises OSError where the disk fails now, and can be called again; JournalUnreadable where a newer
+    version wrote the segment.
+
     Args:
         folder: The journal's folder.
         segment: Its number.
         damages: Gets what is found damaged.
 
     Raises:
-        JournalUnreadable: if a newer version wrote it.
+        OSError: if it cannot be opened now.
     """
 
     def __init__(self, folder: Path, segment: int, damages: list[Damage]) -> None:
@@ -95,22 +104,21 @@ class SegmentFile:
         self._damaged_at: int | None = None
         self._is_ended = False
         self._marker: bytes | None = None
+        self._failing: tuple[int, float] | None = None
         self._path = segment_path(folder, segment)
-        try:
-            self._file = os.open(self._path, os.O_RDONLY)
-        except FileNotFoundError:
-            self._file = -1
-        try:
-            self._read_header()
-        except BaseException:
-            self.close()
-            raise
+        file = open_file(self._path)
+        self._file = -1 if file is None else file
 
     def close(self) -> None:
         """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def marker(self) -> bytes | None:
+        """Return by what the segment is known; None where nothing is in it as yet, or it cannot be read."""
+        self._read_header()
+        return self._marker
 
     def read(self, after_row: int, limit: int, *, is_closed: bool) -> list[Entry]:
         """Read entries behind a row, in order, as far as they are acknowledged.
@@ -154,7 +162,7 @@ class SegmentFile:
 
     def _read_header(self) -> Mark | None:
         """Read the sync marker, if it is there by now, and the mark; None where that is of no use."""
-        mark = read_mark(self._mark_path)
+        mark = self._patiently(_OF_MARK, lambda: read_mark(self._mark_path), lambda: None)
         if self._marker is None:
             packed = self._pread(HEADER_BYTES, 0)
             header = unpack_header(packed)
@@ -168,21 +176,21 @@ class SegmentFile:
                 self._marker = header[1]
             elif mark is not None or self._size() > HEADER_BYTES:
                 self._marker = mark.marker if mark else self._guess_marker()
-                if self._file >= 0:
-                    self._damages.append(Damage(self._segment, 0, len(packed), "its header cannot be read"))
+                if self._file >= 0 and self._marker is not None:
+                    self._damages.append(Damage(self._segment, 0, len(packed), _NO_HEADER))
         return mark if mark is not None and mark.marker == self._marker else None
 
     def _size(self) -> int:
         return os.fstat(self._file).st_size if self._file >= 0 else 0
 
-    def _guess_marker(self) -> bytes:
-        """Return what the first whole record near the beginning starts with."""
+    def _guess_marker(self) -> bytes | None:
+        """Return what the first whole record near the beginning starts with; None where there is none."""
         buffer = self._pread(_CHUNK_BYTES, 0)
         for at in range(len(buffer) - RECORD_BYTES + 1):
             marker = buffer[at : at + MARKER_BYTES]
             if marker.count(0) < MARKER_BYTES and unpack_record(buffer, at, marker) is not None:
                 return marker
-        return bytes(MARKER_BYTES)
+        return None
 
     def _scan(self, *, is_closed: bool) -> bool:
         """Read on, about a chunk; return whether there was anything."""
@@ -191,6 +199,9 @@ class SegmentFile:
         before = self._at, len(self._offsets)
         mark = self._read_header()
         size_bytes = self._size()
+        if self._marker is None and is_closed and size_bytes > HEADER_BYTES:  # no record of it can be known
+            self._marker = bytes(MARKER_BYTES)
+            self._damages.append(Damage(self._segment, 0, HEADER_BYTES, _NO_HEADER))
         if self._marker is None or (mark is not None and mark.is_dropped):  # nothing is in it, or needed of it
             self._is_ended = is_closed
             return False
@@ -227,22 +238,24 @@ class SegmentFile:
 
     def _take(self, header: RecordHeader, buffer: bytes, at: int) -> None:
         """Take in the record at an offset of *buffer*; the rows that it leaves out are lost."""
+        body = memoryview(buffer)[at + RECORD_BYTES : at + header.size_bytes]
+        is_whole = len(body) == header.size_bytes - RECORD_BYTES and zlib.crc32(body) == header.checksum
+        # Where bytes were put in or taken out the next record is elsewhere: it is looked for behind this one's header
+        after = self._at + header.size_bytes
+        after = after if is_whole or self._has_record(after, header.row) else self._at + RECORD_BYTES
         self._pass_over(header.row - 1, header.spans_before, self._at, 0, "entries before it are missing")
         self._offsets.append(self._at)
         self._spans = header.spans_before + header.spans
-        body = memoryview(buffer)[at + RECORD_BYTES : at + header.size_bytes]
-        if len(body) == header.size_bytes - RECORD_BYTES and zlib.crc32(body) == header.checksum:
+        if is_whole:
             self._fresh[header.row] = self._make_entry(header, bytes(body[: header.keys_bytes]))
-            self._at += header.size_bytes
-            return
-        self._lose(header, was_read=False)
-        # Where bytes were put in or taken out the next record is elsewhere: it is looked for behind this one's header
-        after = self._at + header.size_bytes
-        self._at = after if self._has_record(after) else self._at + RECORD_BYTES
+        else:
+            self._lose(header, was_read=False)
+        self._at = after
 
-    def _has_record(self, offset: int) -> bool:
+    def _has_record(self, offset: int, row_before: int) -> bool:
         head = self._pread(RECORD_BYTES, offset)
-        return not head or self._header(head, 0) is not None
+        header = self._header(head, 0)
+        return not head or (header is not None and header.row > row_before)
 
     def _skip(self, end: int, mark: Mark | None, *, is_closed: bool) -> bool:
         """Go on at the next record whose header holds; return False where there is none."""
@@ -282,7 +295,7 @@ class SegmentFile:
         self._is_ended = True
         damaged_at = size_bytes if self._damaged_at is None else self._damaged_at
         if mark is None:
-            if self._file >= 0:
+            if self._file >= 0 and size_bytes > HEADER_BYTES:  # else it was begun, and no more
                 reason = "its mark is missing or damaged: whether entries at its end are lost cannot be told"
                 self._damages.append(Damage(self._segment, damaged_at, size_bytes - damaged_at, reason))
             return
@@ -351,25 +364,56 @@ class SegmentFile:
         )
 
     def _pread(self, size_bytes: int, offset: int) -> bytes:
-        """Read bytes; blocks that the disk cannot read come back as zeros, which no checksum takes for data."""
+        """Read bytes; blocks that the disk fails to read for long come back as zeros, which no checksum takes for data.
+
+        Raises:
+            OSError: if the disk fails here, and has not for long.
+        """
         if self._file < 0:
             return b""
-        for _ in range(_READ_ATTEMPTS):
-            try:
-                return os.pread(self._file, size_bytes, offset)
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise
-                time.sleep(_READ_AGAIN_S)
-        return b"".join(
-            self._pread_block(min(_BLOCK_BYTES, offset + size_bytes - at), at)
-            for at in range(offset, offset + size_bytes, _BLOCK_BYTES)
+        return self._patiently(
+            offset,
+            partial(read_all, self._file, size_bytes, offset),
+            lambda: b"".join(
+                self._pread_block(min(_BLOCK_BYTES, offset + size_bytes - at), at)
+                for at in range(offset, offset + size_bytes, _BLOCK_BYTES)
+            ),
         )
 
     def _pread_block(self, size_bytes: int, offset: int) -> bytes:
         try:
-            return os.pread(self._file, size_bytes, offset)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
+            return read_all(self._file, size_bytes, offset)
+        except OSError:
             return bytes(size_bytes)
+
+    def _patiently(self, place: int, read: Callable[[], _Read], instead: Callable[[], _Read]) -> _Read:
+        """Return what is read, or what stands *instead* of it once the disk has failed for `_PATIENCE_S`.
+
+        Of the places where it fails only the first is waited for: a large damaged range is given up at once after it.
+
+        Raises:
+            OSError: if the disk fails, and has not for so long.
+        """
+        try:
+            result = read()
+        except OSError:
+            _, since_s = self._failing = self._failing or (place, time.monotonic())
+            if time.monotonic() - since_s < _PATIENCE_S:
+                raise
+            return instead()
+        if self._failing is not None and self._failing[0] == place:
+            self._failing = None
+        return result
+
+
+def marker_of(folder: Path, segment: int) -> bytes | None:
+    """Return by what the segment that is there now is known; None where none is, or nothing that is ours.
+
+    Raises:
+        JournalUnreadable, OSError: as `SegmentFile`.
+    """
+    file = SegmentFile(folder, segment, [])
+    try:
+        return file.marker()
+    finally:
+        file.close()

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -18,18 +19,21 @@ from typing import Literal, TypeAlias
 from blamespan_collector.journal.entries import NewEntry, Position
 from blamespan_collector.journal.errors import JournalFull, JournalUnavailable
 from blamespan_collector.journal.folder import (
+    LARGEST_SEGMENT,
     check_version,
     delete,
     folder_bytes,
     has_room,
     make_folder,
     mark_path,
+    note_last_segment,
+    read_last_segment,
     segment_path,
     segments,
 )
 from blamespan_collector.journal.log import HEADER_BYTES, new_marker, pack_header, pack_record, span_count
-from blamespan_collector.journal.mark import Mark, MarkFile
-from blamespan_collector.journal.segment import SegmentFile
+from blamespan_collector.journal.mark import Mark, MarkFile, write_all
+from blamespan_collector.journal.segment import marker_of
 
 __all__ = ["JournalWriter", "Sync"]
 
@@ -45,6 +49,12 @@ _SMALLEST_SEGMENT_BYTES = 1 * _MIB
 _MIN_FREE_BYTES = 256 * _MIB
 """Left free on the disk, or a twentieth of it where it is small: the worker needs room to get rid of what is there."""
 _MEASURE_EVERY_S = 0.5
+_TRY_AGAIN_S = 0.5
+"""How often a disk that failed is tried while no request comes."""
+_QUICK_ATTEMPTS = 8
+"""Attempts to begin a segment, one after the other; further ones wait for `_TRY_AGAIN_S`, as each uses up a number."""
+_SLOW_S = 5.0
+"""A commit that takes longer is told to who asks whether we work."""
 _GROUP_BYTES = 16 * _MIB
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _sync_data = getattr(os, "fdatasync", os.fsync)
@@ -89,8 +99,10 @@ class JournalWriter:
         self._max_waiting_bytes = max_waiting_bytes
         make_folder(folder)
         check_version(folder)
-        for segment in segments(folder):
-            SegmentFile(folder, segment, []).close()
+        try:
+            self._number = self._find_last()
+        except OSError as error:
+            raise JournalUnavailable(f"cannot read the journal in {str(folder)!r} now: {error}") from error
         disk = shutil.disk_usage(folder)
         self._min_free_bytes = min(_MIN_FREE_BYTES, disk.total // 20)
         room_bytes = min(max_bytes, disk.total)
@@ -99,8 +111,10 @@ class JournalWriter:
         self._free_bytes = 0
         self._measured_s = -_MEASURE_EVERY_S
         self._measuring = threading.Lock()
-        self._number = max(segments(folder), default=0)
         self._segment: _Segment | None = None
+        self._refusal: JournalFull | JournalUnavailable | None = None
+        self._begin_failures: list[tuple[float, OSError]] = []
+        self._busy_since_s: float | None = None
         self._waiting: deque[_PendingAppend] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
@@ -111,6 +125,7 @@ class JournalWriter:
             if has_room(folder):
                 raise JournalUnavailable(f"cannot begin a journal in {str(folder)!r}: {error}") from error
             _logger.error("the journal's disk is full: requests are refused until there is room (%s)", error)
+            self._refusal = _refusal_of(error)
         self._thread = threading.Thread(target=self._write, name="blamespan-journal", daemon=True)
         self._thread.start()
 
@@ -147,6 +162,14 @@ class JournalWriter:
     def waiting_bytes(self) -> int:
         """What waits in memory for a commit."""
         return self._waiting_bytes
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing is written now, as the last attempt failed or does not end; None where the disk takes it."""
+        since_s, refusal = self._busy_since_s, self._refusal
+        if since_s is not None and (silent_s := time.monotonic() - since_s) > _SLOW_S:
+            return f"the journal's disk has not answered for {silent_s:.0f} s"
+        return None if refusal is None else str(refusal)
 
     def check_room(self) -> None:
         """Check whether there is room, before reading a request.
@@ -194,10 +217,14 @@ class JournalWriter:
         while True:
             with self._changed:
                 while not self._waiting and not self._is_closing:
-                    self._changed.wait()
+                    # Where the disk failed, whoever asks whether we work must not wait for the next request
+                    if not self._changed.wait(None if self._refusal is None else _TRY_AGAIN_S):
+                        break
                 group = self._next_group()
                 is_last = self._is_closing and not self._waiting
+            self._busy_since_s = time.monotonic()
             self._commit(group)
+            self._busy_since_s = None
             if is_last:
                 break
         if self._segment is not None:
@@ -217,7 +244,7 @@ class JournalWriter:
 
     def _commit(self, group: list[_PendingAppend]) -> None:
         try:
-            if group:
+            if group or self._refusal is not None:
                 self._settle(group)
         finally:
             with self._changed:
@@ -233,27 +260,21 @@ class JournalWriter:
                 waiting.written.set_result(position)
 
     def _fail(self, group: list[_PendingAppend], error: Exception) -> None:
-        is_of_disk = isinstance(error, OSError)
-        is_full = isinstance(error, OSError) and error.errno in _NO_ROOM
-        if is_of_disk:
-            self._take_back(keep=is_full)
+        refusal: Exception = error
+        if isinstance(error, OSError):
+            if self._refusal is None:
+                _logger.error("the journal could not be written: %s", error)
+            self._take_back()
+            refusal = self._refusal = _refusal_of(error)
         elif len(group) > 1:  # one of them cannot be written: which?
             for waiting in group:
                 self._settle([waiting])
             return
-        refusal: Exception
-        if is_full:
-            refusal = JournalFull("the journal's disk is full. Send this again later")
-        elif is_of_disk:
-            _logger.error("the journal could not be written: %s", error)
-            refusal = JournalUnavailable(f"the journal could not be written: {error}. Send this again later")
-        else:
-            refusal = error
         for waiting in group:
             waiting.written.set_exception(refusal)
 
     def _insert(self, group: list[_PendingAppend]) -> list[Position]:
-        if self._segment is None or self._segment.mark.end >= self._segment_bytes:
+        if self._segment is None or self._segment.mark.end >= self._segment_bytes or not self._segment.is_in_place():
             self._begin_segment()
         assert self._segment is not None
         mark = self._segment.mark
@@ -269,10 +290,26 @@ class JournalWriter:
         data = b"".join(pieces)
         self._segment.append(data, Mark(mark.marker, mark.end + len(data), row, spans))
         self._used_bytes += len(data)
+        self._refusal = None
         return positions
+
+    def _find_last(self) -> int:
+        """Return the largest number that a segment ever had, and check that all of them can be read.
+
+        Raises:
+            JournalUnreadable: if a newer version wrote one.
+        """
+        last = read_last_segment(self._folder) or 0
+        for segment in segments(self._folder, last=LARGEST_SEGMENT):
+            with suppress(OSError):  # whoever reads it tries again
+                if marker_of(self._folder, segment) is not None:  # else it is somebody else's, or begun and no more
+                    last = max(last, segment)
+        return last
 
     def _begin_segment(self) -> None:
         """Begin the next segment: whoever sees it knows that nothing comes to the one before it any more.
+
+        No number is used twice, whatever fails: a reader may have seen a file of that name.
 
         Raises:
             OSError: if it cannot be; then nothing of it is left.
@@ -280,57 +317,83 @@ class JournalWriter:
         if self._segment is not None:
             self._segment.close()
             self._segment = None
-        self._number += 1
+        if len(self._begin_failures) == _QUICK_ATTEMPTS:
+            failed_s, error = self._begin_failures[-1]
+            if time.monotonic() - failed_s < _TRY_AGAIN_S:
+                raise OSError(error.errno, error.strerror)
         try:
-            self._segment = _Segment(self._folder, self._number, self._sync)
-        except OSError:
-            delete(self._folder, self._number)
-            self._number -= 1
+            while self._segment is None:
+                self._number += 1
+                make_folder(self._folder)
+                note_last_segment(self._folder, self._number, is_durable=self._sync == "full")
+                with suppress(FileExistsError):  # somebody else's file of that name
+                    self._segment = _Segment(self._folder, self._number, self._sync)
+        except OSError as failure:
+            self._begin_failures = [*self._begin_failures, (time.monotonic(), failure)][-_QUICK_ATTEMPTS:]
+            with suppress(OSError):  # whoever reads it finds nothing in it
+                delete(self._folder, self._number)
             raise
+        self._begin_failures.clear()
 
-    def _take_back(self, *, keep: bool) -> None:
-        """Cut off what was not written in full; where the outcome is not known, go on in a new segment."""
-        if self._segment is None:
-            return
-        try:
-            self._segment.cut()
-        except OSError:
-            keep = False
-        if not keep:
+    def _take_back(self) -> None:
+        """Cut off what was not written in full, and go on in a new segment: the outcome is not known."""
+        if self._segment is not None:
+            with suppress(OSError):
+                self._segment.cut()
             self._segment.close()
             self._segment = None
+
+
+def _refusal_of(error: OSError) -> JournalFull | JournalUnavailable:
+    if error.errno in _NO_ROOM:
+        return JournalFull("the journal's disk is full. Send this again later")
+    return JournalUnavailable(f"the journal could not be written: {error}. Send this again later")
 
 
 class _Segment:
     """The segment that is being written: its file, and its mark.
 
     Raises:
+        FileExistsError: if there is a file of that name.
         OSError: if they cannot be made.
     """
 
     def __init__(self, folder: Path, segment: int, sync: Sync) -> None:
         self._is_durable = sync == "full"
         self.mark = Mark(new_marker(), HEADER_BYTES)
-        path = segment_path(folder, segment)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        self._path = segment_path(folder, segment)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        self._mark_file: MarkFile | None = None
         try:
-            _write_all(self._file, pack_header(self.mark.marker), 0)
+            write_all(self._file, pack_header(self.mark.marker), 0)
             if self._is_durable:
                 os.fsync(self._file)
             self._mark_file = MarkFile(mark_path(folder, segment), self.mark, is_durable=self._is_durable)
             if self._is_durable:
-                _sync_folder(path.parent)
+                _sync_folder(self._path.parent)
         except BaseException:
-            os.close(self._file)
+            self.close()
             raise
+
+    def is_in_place(self) -> bool:
+        """Check whether its name still leads to it: what is written to a file without a name is lost.
+
+        Raises:
+            OSError: if the folder cannot be read now.
+        """
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
 
     def append(self, data: bytes, mark: Mark) -> None:
         """Write records behind the last one, and their mark.
 
         Raises:
-            OSError: if they could not be; then `cut` before the next try.
+            OSError: if they could not be; then `cut`, and begin another segment.
         """
-        _write_all(self._file, data, self.mark.end)
+        assert self._mark_file is not None
+        write_all(self._file, data, self.mark.end)
         if self._is_durable:
             _sync_data(self._file)
         self._mark_file.write(mark)
@@ -342,20 +405,17 @@ class _Segment:
         Raises:
             OSError: if it cannot be.
         """
+        assert self._mark_file is not None
         self._mark_file.write(self.mark)
         os.ftruncate(self._file, self.mark.end)
 
     def close(self) -> None:
-        """Close the files."""
-        os.close(self._file)
-        self._mark_file.close()
-
-
-def _write_all(file: int, data: bytes, offset: int) -> None:
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(file, rest, offset)
-        rest, offset = rest[written:], offset + written
+        """Close the files; what could be lost with that was synced before."""
+        with suppress(OSError):
+            os.close(self._file)
+        if self._mark_file is not None:
+            with suppress(OSError):
+                self._mark_file.close()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -120,7 +120,7 @@ class _Page:
             return answer
         given = request.query_params.get("from")
         first = None if given is None else _step(given)
-        by = request.query_params.get("by", "")[:MAX_NAME_CHARS]
+        by = clean(request.query_params.get("by", "")[:MAX_NAME_CHARS])
         return _html(
             "run.html",
             trace=view,
@@ -216,7 +216,7 @@ class _FormRequest:
         if unknown is not None:
             known = ", ".join((*_FIELDS, "after"))
             raise HTTPException(400, f"Expected one of {known} to choose runs by, got {unknown[:64]!r}. Leave it out.")
-        self.fields = {name: given.get(name, "")[:_MAX_FIELD_CHARS] for name in _FIELDS}
+        self.fields = {name: clean(given.get(name, "")[:_MAX_FIELD_CHARS]) for name in _FIELDS}
         outcome = self.fields["outcome"]
         if outcome and outcome not in get_args(Outcome):
             known = ", ".join(get_args(Outcome))

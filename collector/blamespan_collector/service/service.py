@@ -203,7 +203,7 @@ class Service:
 
     def _not_ready(self) -> str | None:
         busy = self._intake.busy()
-        return self._supervisor.trouble if busy is None else str(busy)
+        return self._writer.trouble or self._supervisor.trouble if busy is None else str(busy)
 
 
 async def serve(settings: CollectorSettings, on_ready: Callable[[Service], None]) -> ServiceEnd:

@@ -31,7 +31,7 @@ __all__ = ["Supervisor"]
 
 _logger = logging.getLogger("blamespan.collector")
 
-_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 30.0
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 8.0
 _LOOK_FOR_ROOM_S = 1.0
 _LOOK_FOR_ROOM_AT_MOST_S = 4.0
 """Then the next worker begins without: what is set aside in the state is enough where it could be set aside."""
@@ -41,11 +41,20 @@ _LOOP_DEATHS = 3
 """Workers that died one after the other, none of them steady, after which this is told to who asks whether we work."""
 _CALM_S = 10.0
 """A worker that lived this long, and twice as long as any of those before it, ends that."""
-_SILENCE_S = 120.0
-"""A worker that says nothing for this long hangs, and is ended: it speaks every second."""
+_STARTS_WITHIN_S = 120.0
+"""A worker that is not at work by then hangs, and is ended: to begin a large damaged state anew takes its time."""
+_SILENCE_TICKS = 9
+"""A worker at work that says nothing while so many seconds pass here hangs, and is ended: it speaks every second,
+between one piece of work and the next. Seconds in which we stood still ourselves do not count."""
+_TICK_S = 1.0
+_TROUBLED_S = 5.0
+"""Silence, or time without a worker at work, after which this is told to who asks whether we work."""
+_KILLED_WITHIN_S = 5.0
+"""A process that is not gone by then waits for a disk; the next worker waits for its lock."""
 _NICENESS = 5
 _WAKE_EVERY_S = 0.02
 _MAX_DIED_BYTES = 300
+_KEPT = "What was acknowledged is in the journal, and what comes is still taken. The log says more"
 _END_S = 0.5
 """How long past its time a worker that was told to stop may take: `docker stop` kills us after 10 s."""
 
@@ -73,8 +82,9 @@ class Supervisor:
         self._stop = asyncio.Event()
         self._heard = asyncio.Event()
         self._short_lives_s: list[float] = []
-        self._began_s = 0.0
-        self._died = ""
+        self._began_s = self._idle_since_s = time.monotonic()
+        self._was_ready = False
+        self._died = "it has not begun yet"
         self.restarts = 0
         """How often a worker died and another took its place."""
         self.waits_for_room = False
@@ -102,20 +112,23 @@ class Supervisor:
             return self.failed
         if self.waits_for_room:
             return "the disk of the journal is full: the worker starts when there is room"
-        if self.last.get("is_stuck"):
-            return (
-                "the disk of the journal has no room for what is to be delivered: a sink that takes nothing holds up "
-                "the others, or a trace is larger than the room set aside. It goes on when there is room"
-            )
+        if isinstance(self.last.get("trouble"), str):
+            return str(self.last["trouble"])
+        now_s = time.monotonic()
+        if not self.is_ready and (idle_s := now_s - self._idle_since_s) > _TROUBLED_S:
+            return f"no worker has been at work for {idle_s:.0f} s ({self._died}). {_KEPT}"
+        if self._worker is not None and self.is_ready and (silent_s := now_s - self._worker.heard_s) > _TROUBLED_S:
+            return f"the worker has stood still for {silent_s:.0f} s, and is replaced after 10. {_KEPT}"
         if len(self._short_lives_s) < _LOOP_DEATHS:
             return None
-        calm_s = min(_STEADY_S, max(_CALM_S, 2 * max(self._short_lives_s)))
-        if self.is_ready and time.monotonic() - self._began_s > calm_s:
+        if self.is_ready and now_s - self._began_s > self._calm_s:
             return None
-        return (
-            f"the worker died {len(self._short_lives_s)} times, one after the other, {self._died}. "
-            "What was acknowledged is in the journal, and what comes is still taken. The log says more"
-        )
+        return f"the worker died {len(self._short_lives_s)} times, one after the other, {self._died}. {_KEPT}"
+
+    @property
+    def _calm_s(self) -> float:
+        """How long a worker must live to be taken for a sound one after those before it."""
+        return min(_STEADY_S, max([_CALM_S, *(2 * lived_s for lived_s in self._short_lives_s)]))
 
     async def start(self) -> None:
         """Start the worker and keep it running."""
@@ -155,20 +168,38 @@ class Supervisor:
     async def _keep(self) -> None:
         delay_s = _FIRST_DELAY_S
         while not self._stop.is_set() and self.failed is None:
-            self._began_s = time.monotonic()
-            self._worker = _SupervisedWorker(self._settings, self._hear, self._work)
-            await self._watch(self._worker)
-            self.last = {}
+            self._began_s, calm_s = time.monotonic(), self._calm_s
+            try:
+                await self._live()
+            except Exception as error:  # no process can be started now, or none be listened to: later one can
+                _logger.exception("looking after the worker broke, and is tried again")
+                self._died = f"{type(error).__name__}: {error}"
+                self._short_lives_s.append(time.monotonic() - self._began_s)
             if self._stop.is_set() or self.failed is not None:
                 break
-            self.restarts += 1
-            self._note_death(self._worker, time.monotonic() - self._began_s)
-            if self._worker.exit_code == NO_ROOM or not await asyncio.to_thread(has_room, self._settings.journal):
+            if (self._worker is not None and self._worker.exit_code == NO_ROOM) or not await self._has_room():
                 await self._until_room()
                 continue
-            delay_s = min(2 * delay_s, _LONGEST_DELAY_S) if self._short_lives_s else _FIRST_DELAY_S
-            _logger.error("the worker ended with code %s; another starts in %g s", self._worker.exit_code, delay_s)
-            await asyncio.sleep(delay_s)
+            is_calm = time.monotonic() - self._began_s > calm_s
+            delay_s = _FIRST_DELAY_S if is_calm else min(2 * delay_s, _LONGEST_DELAY_S)
+            _logger.error("the worker ended (%s); another starts in %g s", self._died, delay_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), delay_s)
+
+    async def _live(self) -> None:
+        """Start a worker, and see it through to its end."""
+        self._worker = None
+        self._worker = worker = _SupervisedWorker(self._settings, self._hear, self._work)
+        await self._watch(worker)
+        if self.is_ready:
+            self._idle_since_s = time.monotonic()
+        self.last = {}
+        if not self._stop.is_set() and self.failed is None:
+            self.restarts += 1
+            self._note_death(worker, time.monotonic() - self._began_s)
+
+    async def _has_room(self) -> bool:
+        return await asyncio.to_thread(has_room, self._settings.journal)
 
     def _note_death(self, worker: _SupervisedWorker, lived_s: float) -> None:
         if worker.exit_code == NO_ROOM:
@@ -178,7 +209,7 @@ class Supervisor:
         else:
             self._short_lives_s.append(lived_s)
         self._died = f"the last with code {worker.exit_code}"
-        if died := worker.last.get("died"):
+        if died := worker.last.get("died") or worker.last.get("failed"):
             self._died += f" ({died})"
 
     async def _until_room(self) -> None:
@@ -189,19 +220,27 @@ class Supervisor:
         until_s = time.monotonic() + _LOOK_FOR_ROOM_AT_MOST_S
         while not self._stop.is_set() and time.monotonic() < until_s:
             await asyncio.sleep(_LOOK_FOR_ROOM_S)
-            if await asyncio.to_thread(has_room, self._settings.journal):
+            if await self._has_room():
                 break
         self.waits_for_room = False
 
     async def _watch(self, worker: _SupervisedWorker) -> None:
-        while not await worker.wait_for_end(_SILENCE_S / 10):
-            if time.monotonic() - worker.heard_s > _SILENCE_S:
-                _logger.error("the worker said nothing for %g s and is ended", _SILENCE_S)
-                await worker.end()
+        silent_ticks = 0
+        while not await worker.wait_for_end(_TICK_S):
+            silent_ticks = silent_ticks + 1 if time.monotonic() - worker.heard_s >= _TICK_S else 0
+            most_ticks = _SILENCE_TICKS if worker.last.get("ready") else _STARTS_WITHIN_S / _TICK_S
+            if silent_ticks < most_ticks or self._stop.is_set():
+                continue
+            _logger.error("the worker has stood still for %.0f s and is ended", time.monotonic() - worker.heard_s)
+            if not await worker.end():
+                _logger.error("the worker (pid %s) cannot be ended: it waits for a disk", worker.pid)
+            return
 
     def _hear(self, message: WorkerMessage) -> None:
         self.last = {**self.last, **message}
-        if isinstance(message.get("failed"), str):
+        self._was_ready = self._was_ready or self.is_ready
+        # Once one has worked, a setting is not to blame, but what may pass: another is started
+        if isinstance(message.get("failed"), str) and not self._was_ready:
             self.failed = message["failed"]
             self.was_misused = bool(message.get("misused"))
         self._heard.set()
@@ -239,6 +278,11 @@ class _SupervisedWorker:
         """As `multiprocessing` gives it: negative for a signal."""
         return self._process.exitcode
 
+    @property
+    def pid(self) -> int | None:
+        """Its process id."""
+        return self._process.pid
+
     def say(self, message: Mapping[str, Any]) -> None:
         """Send *message* soon; a later one with the same key takes its place."""
         self._unsaid.update(message)
@@ -252,16 +296,16 @@ class _SupervisedWorker:
             return False
         return True
 
-    async def end(self) -> None:
-        """End the process now."""
+    async def end(self) -> bool:
+        """End the process now. Returns whether it is gone."""
         self._process.kill()
-        await self._ended.wait()
+        return await self.wait_for_end(_KILLED_WITHIN_S)
 
     def _listen(self) -> None:
         while True:
             try:
                 message = self._link.recv()
-            except (EOFError, OSError):
+            except Exception:  # the end of the process; or half a message of it
                 break
             self._in_loop(self._take, message)
         self._process.join()

@@ -38,6 +38,8 @@ _SPARE_PAGES = 8
 """Of SQLite's own, beside those that are asked for."""
 _ZEROS = bytes(256 * 1024)
 _FORGOTTEN_AT_ONCE = 500
+_FORGET_BALLAST = "DELETE FROM set_aside WHERE row = -1"
+"""What makes the file longer goes in the same commit; an earlier release left it there where its second one failed."""
 
 
 class Reserve:
@@ -65,6 +67,8 @@ class Reserve:
         self._database.execute(f"PRAGMA wal_autocheckpoint = {self.log_pages}")
         self._state.flush()
         self._bound()
+        with suppress(sqlite3.OperationalError):  # no room for it now: `_grow` does it, too
+            self._database.execute(_FORGET_BALLAST)
 
     @property
     def commit_bytes(self) -> int:
@@ -138,16 +142,16 @@ class Reserve:
                 pages = self._pages("page_count") + _SPARE_PAGES + size_bytes // PAGE_BYTES
                 _lengthen(self._file, pages * PAGE_BYTES)
                 self._bound(pages)
+                self._database.execute(_FORGET_BALLAST)
                 self._database.execute(
                     "INSERT INTO set_aside (row, at_s, sink, kind, reason, spans, payload) "
                     "VALUES (-1, 0, '', '', '', 0, zeroblob(?))",
                     (size_bytes + self._pages("freelist_count") * PAGE_BYTES,),  # the free ones are taken first
                 )
-            with self._state.commit():
-                self._database.execute("DELETE FROM set_aside WHERE row = -1")
+                self._database.execute(_FORGET_BALLAST)
             self._cut_excess()
             self._state.flush()
-        except (OSError, sqlite3.OperationalError):
+        except (OSError, sqlite3.OperationalError, sqlite3.IntegrityError):
             return False
         finally:
             self._bound()

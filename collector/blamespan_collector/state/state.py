@@ -63,6 +63,8 @@ ALONE = "unix-excl"
 GROWING = threading.Lock()
 """Held while the file gets longer, and while the other connection of this process works the log into it: that cuts the
 file to the length that the log knows of."""
+_BUSY_S = 5.0
+"""How long to wait for another process that writes: a worker that says nothing for longer is taken for hung."""
 _SHRUNK_PAGES = 4096
 _PRAGMAS = (
     f"page_size = {PAGE_BYTES}",
@@ -440,7 +442,7 @@ def connect(path: Path, sync: Literal["full", "normal"], vfs: str = "") -> sqlit
     pragmas = (*_PRAGMAS, f"synchronous = {sync}")
     connection: sqlite3.Connection | None = None
     try:
-        connection = sqlite_files.connect(path, pragmas=pragmas, vfs=vfs)
+        connection = sqlite_files.connect(path, busy_s=_BUSY_S, pragmas=pragmas, vfs=vfs)
         connection.text_factory = lambda text: text.decode("utf-8", "replace")  # a checksum shows what is no text now
         application = sqlite_files.read_count(connection, "application_id")
         version = sqlite_files.read_count(connection, "user_version")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import sqlite3
@@ -89,6 +90,7 @@ class RunWriter:
         self._path = path
         self._looked_s = time.monotonic()
         self._database = open_to_write(path, sync, busy_s)
+        self._identity = path.stat()
         self._database.row_factory = sqlite3.Row
         self._retention = retention or Retention()
         self._now_ns = now_ns
@@ -96,6 +98,13 @@ class RunWriter:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def is_in_place(self) -> bool:
+        """Check whether the file still bears its name: what is put into one that was deleted, nobody finds."""
+        try:
+            return os.path.samestat(self._path.stat(), self._identity)
+        except OSError:
+            return False
 
     def put(self, payloads: Iterable[bytes]) -> None:
         """Add serialised `ExportTraceServiceRequest`s, all or none; a span that cannot be read is left out.

@@ -27,6 +27,9 @@ __all__ = [
     "open_to_write",
 ]
 
+_WORDS_OF_SCHEMA = b"CREATE TABLE parts (\n        row INTEGER PRIMARY KEY, trace INTEGER NOT NULL REFERENCES traces"
+"""Stand in the first page of each store, as SQLite keeps there what made its tables."""
+_HEAD_BYTES = 65_536
 _PRAGMAS = (
     "page_size = 8192",
     "auto_vacuum = INCREMENTAL",
@@ -145,8 +148,21 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def is_ours(path: Path) -> bool:
-    """Check whether a file that SQLite cannot read bears the store's mark, rather than being somebody else's."""
-    return sqlite_files.bears_mark(path, STORE_MARK)
+    """Check whether a file that SQLite cannot read is a store, rather than somebody else's.
+
+    It bears the store's mark; or, where its first bytes are damaged, the words by which the tables were made; or it
+    stands where a journal's folder has its store.
+    """
+    is_in_journal = path.name == "runs.db" and (path.parent.parent / "segments").is_dir()
+    return sqlite_files.bears_mark(path, STORE_MARK) or _holds_schema(path) or is_in_journal
+
+
+def _holds_schema(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _WORDS_OF_SCHEMA in file.read(_HEAD_BYTES)
+    except OSError:
+        return False
 
 
 def is_damaged(path: Path) -> bool:
@@ -166,9 +182,16 @@ def is_damaged(path: Path) -> bool:
 
 
 def move_aside(path: Path) -> Path:
-    """Move a damaged store away, with the log that belongs to it, and return where it is now."""
+    """Move a damaged store away, with the log that belongs to it, and return where it is now.
+
+    Raises:
+        StoreUnavailable: if it cannot be moved now.
+    """
     aside = path.with_name(f"{path.name}.damaged")
-    sqlite_files.move_files(path, aside)
+    try:
+        sqlite_files.move_files(path, aside)
+    except OSError as error:
+        raise StoreUnavailable(f"the damaged store of runs {str(path)!r} cannot be moved aside: {error}") from error
     return aside
 
 
@@ -184,7 +207,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     mark = sqlite_files.read_mark(connection)
-    if mark.application != STORE_MARK and not mark.is_empty:
+    if mark.application != STORE_MARK and not mark.is_empty and not _holds_schema(path):
         raise StoreMismatch(
             f"expected a store of runs, got {str(path)!r}, which is something else. Give another file with --store FILE"
         )

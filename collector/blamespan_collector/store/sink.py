@@ -15,11 +15,18 @@ from pathlib import Path
 from typing import Literal
 
 from blamespan.errors import ConfigError
-from blamespan.sqlite_files import is_busy, is_full, primary_code
+from blamespan.sqlite_files import is_full, primary_code
 from blamespan_collector.delivering.sinks import Doubtful, Local, Receipt, Stateless, TryAgain
 from blamespan_collector.journal import has_room
 from blamespan_collector.store.run_writer import Retention, RunWriter
-from blamespan_collector.store.schema import StoreError, StoreUnavailable, is_damaged, is_ours, move_aside
+from blamespan_collector.store.schema import (
+    StoreError,
+    StoreMismatch,
+    StoreUnavailable,
+    is_damaged,
+    is_ours,
+    move_aside,
+)
 from blamespan_collector.threads import in_daemon_thread
 from blamespan_collector.wire.outgoing import Kind
 
@@ -28,11 +35,14 @@ __all__ = ["StoreSink"]
 _logger = logging.getLogger("blamespan.collector")
 
 _SHORT_FOR_S = 3.0
-"""After that runs go on without being stored: what waits for the store takes room that everything else needs."""
+"""After that runs go on without being stored, on a full disk: what waits for the store takes room that everything else
+needs."""
+_FAILS_FOR_S = 60.0
+"""Likewise where the store cannot be written for another reason, e.g. as it is read-only."""
 _TELL_EVERY_S = 60.0
 _TRY_AGAIN_S = 1.0
 """A disk that is full may have room at any time, and asking it costs little."""
-_PRUNE_EVERY_S = 30.0
+_PRUNE_EVERY_S = 5.0
 _CLOSE_S = 2.0
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """What SQLite says of a file that is damaged; it is asked to look at all of it before anything is moved."""
@@ -43,7 +53,8 @@ class StoreSink(Local, Stateless):
 
     A batch that is sent again, as after a kill, is in the store once. A store of which SQLite itself says that it is
     damaged is moved aside, with its log, and begun anew: it is a copy to look at, and must not hold up what goes to
-    the backends. Nothing else moves a store: neither a trace that cannot be stored nor a connection that broke.
+    the backends. Nothing else moves a store: neither a trace that cannot be stored nor a connection that broke. One
+    that was deleted is begun anew, and one that cannot be opened now is tried with each batch.
 
     Args:
         path: The store's file.
@@ -51,7 +62,7 @@ class StoreSink(Local, Stateless):
         sync: As for `RunWriter`.
 
     Raises:
-        ConfigError: if the file cannot be the store.
+        ConfigError: if the file is something else, of a newer version, or can never be there.
     """
 
     kinds: frozenset[Kind] = frozenset({"traces"})
@@ -66,14 +77,16 @@ class StoreSink(Local, Stateless):
         self._is_closed = False
         self._pruning: asyncio.Task[None] | None = None
         self._writer: RunWriter | None = None
-        self._short_since_s: float | None = None
+        self._fails_since_s: float | None = None
         self._told_s = -_TELL_EVERY_S
         try:
             self._writer = self._open()
         except StoreError as error:
-            may_open_later = is_busy(error.__cause__) or self._is_ours_and_damaged(error)
-            if has_room(path.parent) and not may_open_later:
+            if isinstance(error.__cause__, NotADirectoryError | FileExistsError):
                 raise ConfigError(str(error)) from error
+            if isinstance(error, StoreMismatch) and not self._is_ours_and_damaged(error):
+                raise ConfigError(str(error)) from error
+            _logger.error("the store of runs cannot be used now, and is tried with each run: %s", error)
 
     def resume(self, places: Mapping[Kind, tuple[str, Sequence[bytes]]]) -> None:
         """Begin to let old traces go, also while nothing comes."""
@@ -90,8 +103,8 @@ class StoreSink(Local, Stateless):
         del kind  # there is one
         try:
             await in_daemon_thread(partial(self._put, payloads))
-            self._short_since_s = None
-        except (StoreError, sqlite3.OperationalError) as error:
+            self._fails_since_s = None
+        except (StoreError, sqlite3.OperationalError, OSError) as error:
             if await in_daemon_thread(partial(self._yields, error)):
                 return Receipt()
             if isinstance(error, sqlite3.OperationalError) and primary_code(error) == sqlite3.SQLITE_ERROR:
@@ -99,18 +112,17 @@ class StoreSink(Local, Stateless):
             raise TryAgain(f"cannot write: {error}", _TRY_AGAIN_S, is_steady=True) from error
         return Receipt()
 
-    def _yields(self, error: StoreError | sqlite3.OperationalError) -> bool:
-        """Return whether runs are left out of the store, as the disk has had no room for them for a while."""
-        if not (is_full(error) or is_full(error.__cause__) or not has_room(self._path.parent)):
-            return False
+    def _yields(self, error: StoreError | sqlite3.OperationalError | OSError) -> bool:
+        """Return whether runs are left out of the store, as they could not be written for a while."""
         now_s = time.monotonic()
-        if self._short_since_s is None:
-            self._short_since_s = now_s
-        if now_s - self._short_since_s < _SHORT_FOR_S:
+        if self._fails_since_s is None:
+            self._fails_since_s = now_s
+        is_short = is_full(error) or is_full(error.__cause__) or not has_room(self._path.parent)
+        if now_s - self._fails_since_s < (_SHORT_FOR_S if is_short else _FAILS_FOR_S):
             return False
         if now_s - self._told_s > _TELL_EVERY_S:
             self._told_s = now_s
-            _logger.error("the disk has no room for the store of runs: the page lacks runs until it has (%s)", error)
+            _logger.error("the store of runs cannot be written: the page lacks runs until it can (%s)", error)
         return True
 
     async def close(self) -> None:
@@ -133,12 +145,20 @@ class StoreSink(Local, Stateless):
             if self._is_closed:
                 raise StoreUnavailable("the store is closed")
             try:
-                self._writer = self._writer or self._open()
-                self._writer.put(payloads)
+                self._opened().put(payloads)
             except (sqlite3.DatabaseError, StoreError) as error:
                 if primary_code(error) not in _DAMAGE and not self._is_ours_and_damaged(error):
                     raise
                 self._renew(error).put(payloads)
+
+    def _opened(self) -> RunWriter:
+        """Return the store's writer; of a new store where the file was deleted, or another put in its place."""
+        if self._writer is not None and not self._writer.is_in_place():
+            self._writer.close()
+            self._writer = None
+            _logger.error("the store of runs %r was deleted, and is begun anew", str(self._path))
+        self._writer = self._writer or self._open()
+        return self._writer
 
     async def _prune(self) -> None:
         while True:
@@ -151,8 +171,8 @@ class StoreSink(Local, Stateless):
 
     def _prune_now(self) -> None:
         with self._use:
-            if self._writer is not None:
-                self._writer.prune()
+            if not self._is_closed:
+                self._opened().prune()
 
     def _renew(self, error: Exception) -> RunWriter:
         """Open the store again: a new one where this one is damaged, else the same."""

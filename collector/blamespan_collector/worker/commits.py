@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from blamespan import sqlite_files
 from blamespan_collector.assembling.parts import Released, TracePart
@@ -20,7 +20,7 @@ from blamespan_collector.journal.items import pack_position
 from blamespan_collector.state.state import Record, State
 from blamespan_collector.wire.outgoing import Outgoing
 
-__all__ = ["PASSED", "CommitBatch", "ReleasedMemory", "commit", "retry_disk"]
+__all__ = ["PASSED", "CommitBatch", "ReleasedMemory", "Wait", "commit", "retry_disk"]
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -35,6 +35,9 @@ _GIVE_UP_S = 60.0
 """After that a new process begins once there is room: one that says nothing for longer is taken for hung."""
 
 _Result = TypeVar("_Result")
+
+Wait: TypeAlias = Callable[[str, bool], bool]
+"""What is done between two attempts to use the disk; see `retry_disk`."""
 
 
 @dataclass(slots=True)
@@ -117,7 +120,7 @@ def commit(
     batch: CommitBatch,
     outgoing: Sequence[Outgoing],
     cleared: Iterable[bytes],
-    find_room: Callable[[], bool] = lambda: False,
+    wait: Wait | None = None,
 ) -> None:
     """Write all of it or nothing, trying again where the disk has no room, until there is some.
 
@@ -126,7 +129,7 @@ def commit(
         batch: What.
         outgoing: The part of `batch.outgoing` that some sink takes.
         cleared: Traces that did not end the process.
-        find_room: Called after an attempt that had no room; returns whether it may have some now.
+        wait: As for `retry_disk`.
     """
     cleared = tuple(cleared)
 
@@ -138,17 +141,21 @@ def commit(
             if batch.passed is not None:
                 state.note(PASSED, pack_position(batch.passed))
 
-    retry_disk("what is to be delivered cannot be written", attempt, find_room)
+    retry_disk("what is to be delivered cannot be written", attempt, wait, is_patient=True)
 
 
-def retry_disk(failure: str, attempt: Callable[[], _Result], find_room: Callable[[], bool] | None = None) -> _Result:
+def retry_disk(
+    failure: str, attempt: Callable[[], _Result], wait: Wait | None = None, *, is_patient: bool = False
+) -> _Result:
     """Use the disk, again and again where it fails: most likely it is full, also for reading, and may have room again.
 
     Args:
         failure: What the log says of it.
         attempt: What to do; all of it or nothing.
-        find_room: Called where there was no room, returns whether there may be some now. Then it is tried for as long
-            as there is none: sinks that take what waits for them make some.
+        wait: Called after each attempt that failed, with a sentence about it and whether only room was missing; returns
+            whether there may be some now.
+        is_patient: Whether it is tried for as long as only room is missing: sinks that take what waits for them make
+            some.
 
     Raises:
         sqlite3.OperationalError, OSError: if it fails for a minute.
@@ -159,9 +166,9 @@ def retry_disk(failure: str, attempt: Callable[[], _Result], find_room: Callable
         try:
             return attempt()
         except (sqlite3.OperationalError, OSError) as error:
-            is_full = find_room is not None and sqlite_files.is_full(error)
+            is_full = is_patient and sqlite_files.is_full(error)
             with suppress(sqlite3.OperationalError):
-                if is_full and find_room is not None and find_room():
+                if wait is not None and wait(f"{failure}: {error}", is_full):
                     continue
             if attempts % (_LOG_EVERY * (10 if is_full else 1)) == 0:
                 _logger.error("%s, and is tried again: %s", failure, error)

@@ -23,7 +23,7 @@ from blamespan_collector.judging.scorer import Scored
 from blamespan_collector.settings import Limits
 from blamespan_collector.state.state import Record, State
 from blamespan_collector.wire.outgoing import Kind, Outgoing
-from blamespan_collector.worker.commits import CommitBatch, ReleasedMemory, commit, retry_disk
+from blamespan_collector.worker.commits import CommitBatch, ReleasedMemory, Wait, commit, retry_disk
 from blamespan_collector.worker.counts import WorkerCounts
 from blamespan_collector.worker.journal_feed import JournalFeed
 from blamespan_collector.worker.passthrough import Passthrough
@@ -47,7 +47,7 @@ class Flow:
         added: Called with what was put into the outbox.
         counts: Counts.
         now: Unix time in seconds that never runs backwards.
-        find_room: Called where a commit has no room on the disk.
+        wait: Called between two attempts to use the disk, as for `retry_disk`.
         commit_bytes: How much goes into one commit, where it can be parted.
     """
 
@@ -63,12 +63,12 @@ class Flow:
         added: Callable[[Sequence[Outgoing]], None],
         counts: WorkerCounts,
         now: Callable[[], float],
-        find_room: Callable[[], bool] = lambda: False,
+        wait: Wait | None = None,
         commit_bytes: int = 8 * 1024 * 1024,
     ) -> None:
         self.feed, self.queue, self._passthrough, self._state = feed, queue, passthrough, state
         self._kinds, self._added, self._counts, self._now = kinds, added, counts, now
-        self._find_room, self._commit_bytes = find_room, commit_bytes
+        self._wait, self._commit_bytes = wait, commit_bytes
         self._memory = ReleasedMemory(state)
         self.assembler: Assembler[int] = Assembler(limits, self._memory, follows=True)
         self._began_s = now()
@@ -262,7 +262,7 @@ class Flow:
         outgoing = [item for item in batch.outgoing if item.kind in self._kinds]
         done = {item for part in (*batch.parts, *batch.settled) for item in part.items} & self._state.carried
         cleared = self.queue.suspects_among(batch.settled)
-        commit(self._state, batch, outgoing, cleared, self._find_room)
+        commit(self._state, batch, outgoing, cleared, self._wait)
         self._memory.forget_committed(part.trace_id for part in batch.parts)
         self.queue.clear_suspects(cleared)
         self.feed.passed = batch.passed or self.feed.passed
@@ -273,5 +273,5 @@ class Flow:
         """Let go of what was carried over and is needed no more."""
         done -= set(self.needed()) if done else done
         if done:
-            retry_disk("what is done cannot be forgotten", lambda: self._state.uncarry(done))
+            retry_disk("what is done cannot be forgotten", lambda: self._state.uncarry(done), self._wait)
             self._state.carried -= done

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from blamespan_collector.journal import Damage, Entry, JournalReader, Position
 from blamespan_collector.journal.items import item_of, unpack_position
 from blamespan_collector.state.state import State
-from blamespan_collector.worker.commits import PASSED, retry_disk
+from blamespan_collector.worker.commits import PASSED, Wait, retry_disk
 from blamespan_collector.worker.counts import WorkerCounts
 
 __all__ = ["JournalFeed"]
@@ -29,6 +29,7 @@ class JournalFeed:
         state: Holds entries that were carried over from dropped segments.
         counts: Counts.
         now: Unix time in seconds that never runs backwards.
+        wait: Called by any thread between two attempts to use the disk, as for `retry_disk`.
 
     Attributes:
         read_to: Where the last entry stood.
@@ -37,8 +38,15 @@ class JournalFeed:
         passed: Up to where logs and metrics were sent on, as committed.
     """
 
-    def __init__(self, reader: JournalReader, state: State, counts: WorkerCounts, now: Callable[[], float]) -> None:
-        self._reader, self._state, self._counts, self._now = reader, state, counts, now
+    def __init__(
+        self,
+        reader: JournalReader,
+        state: State,
+        counts: WorkerCounts,
+        now: Callable[[], float],
+        wait: Wait | None = None,
+    ) -> None:
+        self._reader, self._state, self._counts, self._now, self._wait = reader, state, counts, now, wait
         self._damaged_segments: set[int] = set()
         self.read_to = Position(0, 0)
         self.clock_s = 0.0
@@ -52,7 +60,9 @@ class JournalFeed:
 
     def read(self) -> list[Entry]:
         """Return the next entries; none where there is none yet. Each is behind us once `advance` gets it."""
-        entries = retry_disk("the journal cannot be read", lambda: self._reader.read(self.read_to, _READ_AT_ONCE))
+        entries = retry_disk(
+            "the journal cannot be read", lambda: self._reader.read(self.read_to, _READ_AT_ONCE), self._wait
+        )
         self.note_damages()
         return entries
 
@@ -80,7 +90,7 @@ class JournalFeed:
         Raises:
             KeyError: if some of it is gone.
         """
-        return retry_disk("the journal cannot be read", lambda: self._read_payloads(items))
+        return retry_disk("the journal cannot be read", lambda: self._read_payloads(items), self._wait)
 
     def _read_payloads(self, items: Sequence[int]) -> list[bytes]:
         carried = self._state.carried

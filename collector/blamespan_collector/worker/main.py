@@ -55,8 +55,12 @@ __all__ = ["Worker", "run_worker"]
 _logger = logging.getLogger("blamespan.collector")
 
 _TELL_EVERY_S = 1.0
-_STUCK_AFTER_S = 5.0
-"""Without room on the disk for what is to be delivered: then whoever asks is told."""
+_STUCK_AFTER_S = 3.0
+"""How long the disk fails before whoever asks is told."""
+_FAILS_AGAIN_S = 3.0
+"""Attempts to use the disk that failed count as one failure, where no more than this lies between them."""
+_STANDSTILL_S, _LONGEST_STANDSTILL_S = 5.0, 30.0
+"""A delivery thread that has not looked around for so long stands still; after the latter the process ends."""
 _IDLE_S = 0.05
 """How long to sleep with nothing to do: what was journalled wakes us before."""
 _LOCK_WAIT_S = 15.0
@@ -103,6 +107,8 @@ def run_worker(settings: CollectorSettings, link: Connection) -> None:
             raise
         _logger.error("the journal's disk is full: %s", error)
         raise SystemExit(NO_ROOM) from error
+    except sqlite3.IntegrityError:  # a fault of ours, not of the file's
+        raise
     except (StateDamaged, sqlite3.DatabaseError, UnicodeError) as error:
         suspect(settings.journal / "state.db")
         _logger.error("the state is damaged (%s): it is checked, and begun anew with what can be read of it", error)
@@ -160,7 +166,8 @@ class Worker:
         self._stop_s: float | None = None
         self._link: Connection | None = None
         self._lived_s = time.monotonic()
-        self._stuck_since_s: float | None = None
+        self._disk_failure: tuple[str, float, float] | None = None
+        self._thread = threading.get_ident()
         self.orphaned = threading.Event()
         """Set when whoever started us is gone."""
         self._woken = threading.Event()
@@ -208,7 +215,7 @@ class Worker:
         def now() -> float:
             return offset_s + time.monotonic()
 
-        feed = JournalFeed(self._reader, self._state, self._counts, now)
+        feed = JournalFeed(self._reader, self._state, self._counts, now, self._wait_for_disk)
         kinds = self._delivery.kinds
         small = self._make_scorer(self._tracer, self._in_flight[0], feed)
         large = self._make_scorer(tracer_of_large_runs, self._in_flight[1], feed)
@@ -227,7 +234,7 @@ class Worker:
             added=self._deliver,
             counts=self._counts,
             now=now,
-            find_room=self._find_room,
+            wait=self._wait_for_disk,
             commit_bytes=self._reserve.commit_bytes,
         )
 
@@ -282,10 +289,11 @@ class Worker:
         for failure in (self._delivery.failure, *(scorer.failure for scorer in self._scorers)):
             if failure is not None:
                 raise failure
+        if self._delivery.standstill_s > _LONGEST_STANDSTILL_S:
+            _logger.error("delivering has stood still for %.0f s. The process is started again", _LONGEST_STANDSTILL_S)
+            raise SystemExit(1)
         try:
-            is_busy = self._flow.step()
-            self._stuck_since_s = None
-            return is_busy
+            return self._flow.step()
         except Hung as error:
             _logger.error("%s. The process is started again; the traces follow", error)
             raise SystemExit(1) from error
@@ -355,7 +363,7 @@ class Worker:
         return {
             **message,
             "ready": True,
-            "is_stuck": self._stuck_since_s is not None and time.monotonic() - self._stuck_since_s > _STUCK_AFTER_S,
+            "trouble": self._trouble(),
             "tracer": f"{identity.name}/{identity.version}",
             "to": [sink.name for sink in self._sinks],
             "counts": {**message["counts"], **counts},
@@ -369,7 +377,7 @@ class Worker:
                 self._state.forget(_KEPT_TRACES, oldest, _FORGOTTEN_AT_ONCE)
             self._reserve.keep(oldest)
             note_waiting(self._state_path, self._state.carried_spans + self._spans_waiting())
-        except sqlite3.OperationalError as error:  # most likely a full disk: in a second there may be room
+        except (sqlite3.OperationalError, OSError) as error:  # most likely a full disk: in a second there may be room
             _logger.warning("the journal could not be tidied up: %s", error)
 
     def _spans_waiting(self) -> int:
@@ -382,18 +390,35 @@ class Worker:
         is_full = disk.free < 2 * min(_RESERVED_BYTES, disk.total // 20)
         return is_full or folder_bytes(self._settings.journal) > self._settings.max_journal_bytes / 2
 
-    def _find_room(self) -> bool:
-        """Make room inside the state, and say meanwhile that we live; return whether there may be some now."""
-        if self._link is not None and time.monotonic() - self._lived_s > _TELL_EVERY_S:
-            self._lived_s = time.monotonic()
+    def _trouble(self) -> str | None:
+        """Say why nothing is delivered now; None where something is, or soon will be."""
+        now_s = time.monotonic()
+        if self._disk_failure is not None:
+            failure, first_s, last_s = self._disk_failure
+            if now_s - last_s < _FAILS_AGAIN_S and last_s - first_s > _STUCK_AFTER_S:
+                return f"the disk of the journal: {failure}. It goes on when the disk does"
+        if self._delivery.standstill_s > _STANDSTILL_S:
+            return f"delivering has stood still for {self._delivery.standstill_s:.0f} s: a disk does not answer"
+        return None
+
+    def _wait_for_disk(self, failure: str, is_full: bool) -> bool:
+        """Note that the disk fails, and say meanwhile that we live; where only room is missing, make some.
+
+        Returns:
+            Whether there may be some now.
+        """
+        now_s = time.monotonic()
+        _, first_s, last_s = self._disk_failure or (failure, now_s, now_s)
+        self._disk_failure = failure, first_s if now_s - last_s < _FAILS_AGAIN_S else now_s, now_s
+        if threading.get_ident() != self._thread:  # a scorer's
+            return False
+        if self._link is not None and now_s - self._lived_s > _TELL_EVERY_S:
+            self._lived_s = now_s
             self._tell(self._link)
         if self.orphaned.is_set():
             raise SystemExit(NO_ROOM)
         is_waiting = any(lane.waiting for lane in self._delivery.counts.values())
-        if self._reserve.find_room(is_waiting=is_waiting):
-            return True
-        self._stuck_since_s = self._stuck_since_s or time.monotonic()
-        return False
+        return is_full and self._reserve.find_room(is_waiting=is_waiting)
 
     def _deliver(self, outgoing: Sequence[Outgoing]) -> None:
         for item in outgoing:

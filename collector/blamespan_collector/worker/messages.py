@@ -3,7 +3,7 @@
 Messages are small dicts. Worker to intake, each second and when something changes:
 
     {"ready": bool,                     whether it is at work
-     "is_stuck": bool,                  whether the disk has no room for what is to be delivered
+     "trouble": str | None,             why nothing is delivered now, in a sentence
      "tracer": str, "to": [str],        who gives the verdicts and where they go, for people
      "counts": {name: int},             since its start, see `service/metrics.py`
      "gauges": {name: float},           as they are now

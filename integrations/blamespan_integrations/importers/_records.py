@@ -43,6 +43,8 @@ PARQUET_MAGIC = b"PAR1"
 """First bytes of a parquet file."""
 
 _BATCH_ROWS = 256
+_LEAST_ROW_BYTES = 8
+"""A row of spans has a random id, which no compression makes smaller: more rows than that are somebody's bomb."""
 
 Record: TypeAlias = tuple[str, dict[str, Any]]
 """Where a record stands, and its fields: whatever the file holds, checked by whoever reads them."""
@@ -400,6 +402,13 @@ def _rows(path: Path) -> Iterator[Record | UnreadableInput]:
     number = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            rows, size_bytes = file.metadata.num_rows, path.stat().st_size
+            if rows * _LEAST_ROW_BYTES > size_bytes:
+                yield UnreadableInput(
+                    f"{path}: expected rows with an id of their own, at least {_LEAST_ROW_BYTES} bytes each, "
+                    f"got {rows} rows in {size_bytes} bytes. Export the table again"
+                )
+                return
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
                 for row in batch.to_pylist():
                     number += 1

@@ -353,7 +353,7 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
     file = Path(path)
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"expected a readable TOML file as policy, got {str(file)!r}: {error}. Mend the file"
         ) from error

@@ -296,7 +296,7 @@ class _FromFile(Injection):
         """Read the plan; raises ConfigError where it is none."""
         try:
             plan = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(
                 f"{PLAN_VARIABLE} must name a readable TOML file, got {str(path)!r}: {error}. Unset it or mend the file"
             ) from error

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import ormsgpack
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -92,6 +94,20 @@ def test_damaged_tables_give_runs_and_errors(tmp_path: Path, name: str, place: i
     importer = load_importer("phoenix" if name.startswith("phoenix") else "langgraph-checkpoints")
 
     assert all(isinstance(item, RecordedRun | UnreadableInput) for item in importer.read(tmp_path / "export"))
+
+
+def test_table_of_more_rows_than_its_bytes_can_hold_is_refused(tmp_path: Path) -> None:
+    """Rows that are all alike take no bytes: a table of them costs no more than a look; a small whole one is read."""
+    row = {"context.trace_id": "1" * 32, "context.span_id": "2" * 16, "name": "a", "start_time": "2026-01-01"}
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), path)
+    sound = errors_in(path)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row] * 20_000), path)
+
+    assert sound == []
+    assert [message.split(", at least")[0] for message in errors_in(path)] == [
+        "rows.parquet: expected rows with an id of their own"
+    ]
 
 
 def test_clock_nonsense_costs_its_record_alone(tmp_path: Path) -> None:
