@@ -12,6 +12,7 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
+from blamespan.tracers import ask_tracer
 from blamespan_lab.network.examples import NetworkExample, examples_of, scaled_examples
 from blamespan_lab.network.fitting_prose import Apart, fit_prose
 from blamespan_lab.network.training_data import bare_run
@@ -161,7 +162,7 @@ def test_nobody_can_tell_whether_prose_failed(judge: ProseExpert) -> None:
     known = written(7, "x").trace
     unknown = replace(known, outcome="unknown")
 
-    of_known, of_unknown = tracer.attribute([known, unknown])
+    of_known, of_unknown = ask_tracer(tracer, [known, unknown])
     assert of_unknown.abstained is None
     assert of_unknown.failure_score <= 0.5
     assert of_known.failure_score > 0.9
