@@ -539,7 +539,7 @@ def test_agents_of_one_name(recorder: SpanRecorder) -> None:
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
         task: 1 + 2?
-        agents: writer, b/writer, writer#2, twice, nameless, agent
+        agents: writer, b/writer, writer#2, twice, nameless, agent (executor)
         0 writer: message 'one', blamespan.agent.id='a/writer', langgraph.node='model', langgraph.step=1
         1 b/writer: message 'two' after 0, langgraph.node='model', langgraph.step=1
         2 writer#2: message 'again' after 1, blamespan.agent.id='writer', langgraph.node='model', langgraph.step=1
@@ -555,3 +555,26 @@ def chain_of_agents(name: str) -> Any:
     graph.add_node(name, lambda _: {"messages": [AIMessage("said")]})
     graph.add_edge(START, name)
     return graph.compile(name="team")
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+def test_node_without_a_model_executes_what_its_author_wrote(recorder: SpanRecorder, has_model: bool) -> None:
+    """A retriever beside a writer with a model is nobody to blame; where no node calls a model, nobody can tell."""
+    writer = model("One must pay 12 euros.") if has_model else None
+
+    def retrieve(_: Any) -> dict[str, Any]:
+        return {"messages": [("ai", "prices.md: the fee is 12 euros")]}
+
+    def write(state: Any) -> dict[str, Any]:
+        said = writer.invoke(state["messages"]) if writer else AIMessage("One must pay 12 euros.")
+        return {"messages": [said]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("retriever", retrieve)
+    graph.add_node("writer", write)
+    graph.add_edge(START, "retriever")
+    graph.add_edge("retriever", "writer")
+    graph.compile(name="desk").invoke(ASK)
+
+    listed = "retriever (executor), writer" if has_model else "retriever, writer"
+    assert f"agents: {listed}\n" in drawn(recorder)

@@ -101,6 +101,8 @@ class OutermostRun:
     has_state: bool = False
     """Whether a node has been given the state yet."""
     agents: dict[str, Agent] = field(default_factory=dict)
+    uses_model: set[str] = field(default_factory=set)
+    """Agents that have called a model."""
     owners: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Where the agent of each name stands, and in which graph: two that share a name get two names."""
     calls: dict[str, OpenToolCall] = field(default_factory=dict)

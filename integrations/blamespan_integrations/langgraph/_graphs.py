@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
@@ -16,6 +17,7 @@ from langgraph.types import Command
 from opentelemetry.context import Context
 
 from blamespan import conventions as words
+from blamespan.trace import Agent
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._calls import CallRecorder
 from blamespan_integrations.langgraph._convert import answer_of, packets_of, read_input, task_of
@@ -311,7 +313,7 @@ class GraphRecorder:
         if run.is_interrupted:
             run.span.add({words.RUN_INTERRUPTED: True})
         answer = answer_of(output, run.span.loss_recorder(words.OUTPUT_MESSAGES))
-        agents = list(run.agents.values())
+        agents = [_without_model(agent, run) for agent in run.agents.values()]
         run.span.end(output=answer, agents=agents, error=error, is_complete=is_complete, result=output)
 
     def _abandon(self, frame: Frame) -> None:
@@ -438,3 +440,12 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def _without_model(agent: Agent, run: OutermostRun) -> Agent:
+    """Return an agent as an executor where others called a model and it never did: it does what its author wrote.
+
+    Where no node called a model that LangChain knows of, nobody can tell who decides by one.
+    """
+    is_plain = bool(run.uses_model) and agent.name not in run.uses_model
+    return replace(agent, role="executor") if is_plain and agent.role == "agent" else agent

@@ -333,6 +333,8 @@ def _recall_history(graph: GraphFrame, node_input: NodeInput) -> None:
 
 def _note_agent(node: NodeFrame) -> None:
     """List a node among the run's agents; a hook without a model executes what its author decided."""
+    if node.uses_model:
+        node.run.uses_model.add(node.agent)
     role: AgentRole = "executor" if node.is_hook and not node.uses_model else "agent"
     listed = node.run.agents.get(node.agent)
     if listed is None or listed.role != role:

@@ -14,7 +14,9 @@ from blamespan_tracer.checks import CONTRACTS, apply_checks, read_toml_checks
 from blamespan_tracer.checks.alarms import MOST_SOUND_RUNS, SOUND_RATES, find_alarms, raises_alarm, sound_rates
 from tests.tracer_model.checks.test_bundled import (
     BROKEN,
+    DENIED,
     LONG,
+    PRICES,
     call,
     instructed,
     with_facts,
@@ -57,6 +59,17 @@ SOUND = {
     ),
     "task-kept": team(
         ("a", "The delivery budget is 590 euros."), ("b", "ok"), task="The delivery budget is 590 euros."
+    ),
+    "value-of-its-row": team(
+        *call("a", "ask", PRICES), ("a", "The gross price of the cup is 4,812 cents."), ("b", "ok")
+    ),
+    "value-of-its-column": team(
+        *call("a", "ask", PRICES), ("a", "The net price of the kettle is 3,340 cents."), ("b", "ok")
+    ),
+    "comparison-holds": team(("a", "The kettle costs 45 euros, under the limit of 48 euros."), ("b", "ok")),
+    "tests-reported-truly": team(*call("a", "run_tests", "12 passed"), ("a", "All 12 tests pass."), ("b", "ok")),
+    "failed-action-changed": team(
+        *call("a", "ask", DENIED, item="kettle"), *call("a", "ask", "48", item="kettle, as admin"), ("a", "It is 48.")
     ),
     "own-words-stand": team(
         ("a", "The parcel weight is 410 grams."),

@@ -79,12 +79,40 @@ def call_of_a(tool: str, answer: str) -> tuple[Said, Said]:
     return call("a", tool, answer, item="kettle")
 
 
+PRICES = "item,gross,net\nkettle,3975,3340\ncup,4812,4043"
+DENIED = "Error: permission denied for the price list"
+
 BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
     "sum-holds": (team(("a", "fine"), ("b", "We get 12 * 3 = 35.")), 1, "12 * 3 = 35"),
     "result-believed": (
         team(*call("a", "ask", "The red kettle costs 48 euros."), ("a", "The red kettle costs 84 euros."), ("b", "ok")),
         2,
         "The red kettle costs 84 euros.",
+    ),
+    "value-of-its-row": (
+        team(*call("a", "ask", PRICES), ("a", "The gross price of the kettle is 4,812 cents."), ("b", "ok")),
+        2,
+        "The gross price of the kettle is 4,812 cents.",
+    ),
+    "value-of-its-column": (
+        team(*call("a", "ask", PRICES), ("a", "The net price of the kettle is 3,975 cents."), ("b", "ok")),
+        2,
+        "The net price of the kettle is 3,975 cents.",
+    ),
+    "comparison-holds": (
+        team(("a", "The kettle costs 52 euros, under the limit of 48 euros."), ("b", "ok")),
+        0,
+        "The kettle costs 52 euros, under the limit of 48 euros.",
+    ),
+    "tests-reported-truly": (
+        team(*call("a", "run_tests", "1 failed, 11 passed"), ("a", "All 12 tests pass."), ("b", "ok")),
+        2,
+        "All 12 tests pass.",
+    ),
+    "failed-action-changed": (
+        team(*call_of_a("ask", DENIED), *call_of_a("ask", DENIED), ("a", "I could not ask."), ("b", "ok")),
+        2,
+        "ask(",
     ),
     "task-kept": (
         team(("a", "The delivery budget is 950 euros."), ("b", "ok"), task="The delivery budget is 590 euros."),

@@ -1,0 +1,168 @@
+"""Values of another row or column, comparisons that do not hold, tests reported otherwise, actions done again.
+
+Each mistake stands beside its sound twin: the same run with the value that belongs there.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.checks import CONTRACTS, apply_checks
+from tests.tracer_model.representation.teams import Said, team
+
+_MARKDOWN = "| Region | Q1 2025 | Q2 2025 |\n|---|---:|---:|\n| North | 4,188 | 3,975 |\n| South | 4,410 | 4,812 |"
+_SQL = (
+    "month   | gross_eur  | net_eur\n--------+------------+------------\n"
+    "2024-07 | 1842310.55 | 1698122.05\n2024-08 | 1611904.20 | 1502377.90\n(2 rows)"
+)
+_CSV = "sku,description,on_hand,target\nHX-204,hose clamp,12,38\nHX-240,hose clamp,26,60\nHX-402,hose coupling,17,40"
+_COLUMNS = "Segment        2023     2022\nIndustrial     17,930   18,655\nMobility       19,402   17,010"
+_JSON = (
+    '{"passengers": [{"id": "P-71", "name": "Maya Lind", "seat": "14C", "paid": 412.60}, '
+    '{"id": "P-72", "name": "Jonas Berg", "seat": "22A", "paid": 318.90}]}'
+)
+
+
+def _answered(table: str, said: str, *after: Said) -> MessageActionTrace:
+    """A run in which a tool answers with a table and an agent says something of it."""
+    read: tuple[Said, ...] = (("reader", 'read({"what": "it"})', "tool_call"), ("reader", table, "tool_result"))
+    return team(*read, ("reader", said), *after, task="What do the records say? Two sentences, please.")
+
+
+def _broken(run: MessageActionTrace, name: str) -> list[int | None]:
+    """The steps that break one contract."""
+    chosen = [contract for contract in CONTRACTS if contract.name == name]
+    return [result.step for result in apply_checks(chosen, run) if result.outcome == "fail"]
+
+
+@pytest.mark.parametrize(
+    ("table", "sound", "mistake"),
+    [
+        (_MARKDOWN, "South sold 4,812 units in Q2 2025.", "South sold 3,975 units in Q2 2025."),
+        (_CSV, "- HX-240: 26 on hand, target 60", "- HX-240: 17 on hand, target 40"),
+        (_COLUMNS, "Industrial had 17,930 people in 2023.", "Industrial had 19,402 people in 2023."),
+        (_JSON, "Maya Lind paid 412.60 EUR.", "Maya Lind paid 318.90 EUR."),
+        (_SQL, "In July 2024 net_eur was 1,698,122.05.", "In July 2024 net_eur was 1,502,377.90."),
+        (
+            _MARKDOWN,
+            "| Region | Q2 2025 |\n|---|---|\n| North | 3,975 |\n| South | 4,812 |",
+            "| Region | Q2 2025 |\n|---|---|\n| North | 4,812 |\n| South | 3,975 |",
+        ),
+    ],
+)
+def test_a_value_belongs_to_the_row_that_a_statement_names(table: str, sound: str, mistake: str) -> None:
+    """A value of another row is found, whatever the form of the table; the value of the row itself is not."""
+    assert _broken(_answered(table, mistake), "value-of-its-row")[:1] == [2]
+    assert _broken(_answered(table, sound), "value-of-its-row") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "South sold 4,812 units, 837 more than North with 3,975.",
+        "Compared with 3,975 in North, South did well.",
+        "North: 3,975. South: 4,812.",
+        "The difference between South and the 3,975 of the other region is 837.",
+    ],
+)
+def test_other_rows_may_be_spoken_of(said: str) -> None:
+    """A sentence that compares, or names both rows, is not judged."""
+    assert _broken(_answered(_MARKDOWN, said), "value-of-its-row") == []
+
+
+def test_who_carries_a_wrong_value_on_is_not_found() -> None:
+    """The mistake is the step that first says it of the wrong row; moved to the next agent, it is that one's."""
+    wrong, right = "South sold 3,975 units in Q2 2025.", "South sold 4,812 units in Q2 2025."
+
+    assert _broken(_answered(_MARKDOWN, wrong, ("writer", wrong)), "value-of-its-row") == [2]
+    assert _broken(_answered(_MARKDOWN, right, ("writer", wrong)), "value-of-its-row") == [3]
+
+
+@pytest.mark.parametrize(
+    ("table", "sound", "mistake"),
+    [
+        (_SQL, "Net revenue in July was 1,698,122.05 EUR.", "Net revenue in July was 1,842,310.55 EUR."),
+        (_COLUMNS, "Mobility had 17,010 people in 2022.", "Mobility had 19,402 people in 2022."),
+    ],
+)
+def test_a_value_belongs_to_the_column_that_a_statement_names(table: str, sound: str, mistake: str) -> None:
+    """Gross is not net, and last year's figure is not this year's."""
+    assert _broken(_answered(table, mistake), "value-of-its-column") == [2]
+    assert _broken(_answered(table, sound), "value-of-its-column") == []
+
+
+@pytest.mark.parametrize(
+    ("sound", "mistake"),
+    [
+        ("It is now 455 ms, above the 412 ms of last week.", "It is now 455 ms, below the 412 ms of last week."),
+        ("The flat costs 980 EUR, under the limit of 1,050 EUR.", "It costs 1,180 EUR, under the limit of 1,050 EUR."),
+        ("Sales rose from 4,410 to 4,812 units.", "Sales fell from 4,410 to 4,812 units."),
+        ("Churn fell from 5.1 % to 4.8 %.", "Churn rose from 5.1 % to 4.8 %."),
+    ],
+)  # fmt: skip
+def test_a_comparison_of_two_amounts_holds(sound: str, mistake: str) -> None:
+    """What a sentence says of two amounts of one unit is held against them."""
+    assert _broken(team(("analyst", mistake)), "comparison-holds") == [0]
+    assert _broken(team(("analyst", sound)), "comparison-holds") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Is 455 ms below 412 ms?",
+        "If latency is 455 ms, below 412 ms it is not.",
+        "It came to 75 EUR below the limit of 60 EUR.",
+        "He has 3 rooms, over 50 guests fit in.",
+        "The price rose from 12 May on to 30 EUR.",
+        "Over 300 episodes it took 256 seconds, within 20 minutes.",
+    ],
+)
+def test_what_compares_nothing_is_not_judged(said: str) -> None:
+    """Questions, conditions, differences and other units are left alone."""
+    assert _broken(team(("analyst", said)), "comparison-holds") == []
+
+
+def _tested(result: str, said: str) -> MessageActionTrace:
+    return team(("dev", 'run_tests({"path": "tests"})', "tool_call"), ("dev", result, "tool_result"), ("dev", said))
+
+
+@pytest.mark.parametrize(
+    ("result", "sound", "mistake"),
+    [
+        ("6 passed in 0.02s", "All 6 tests pass.", "5 of the 6 tests pass; test_umlaut still fails."),
+        ("1 failed, 11 passed in 0.31s", "11 tests pass, one fails.", "All 12 tests pass."),
+        ("1 failed, 11 passed in 0.31s", "test_header fails.", "The test suite is green."),
+        ("Tests: 40 passed, 2 failed", "40 tests passed and 2 failed.", "42 tests passed and 0 failed."),
+    ],
+)
+def test_tests_are_reported_as_they_came_out(result: str, sound: str, mistake: str) -> None:
+    """The last result of a tool that counts tests decides; the source stands beside the report."""
+    assert _broken(_tested(result, mistake), "tests-reported-truly") == [2]
+    assert _broken(_tested(result, sound), "tests-reported-truly") == []
+
+
+@pytest.mark.parametrize(
+    "said", ["Once all 12 tests pass we merge.", "Make sure that the test suite is green.", "Do all tests pass?"]
+)
+def test_hopes_are_no_reports(said: str) -> None:
+    """Conditions, requests and questions report nothing."""
+    assert _broken(_tested("1 failed, 11 passed", said), "tests-reported-truly") == []
+
+
+def _tried(*answers: str, change: bool = False) -> MessageActionTrace:
+    said: list[Said] = []
+    for number, answer in enumerate(answers):
+        path = f"/reports/{number}" if change else "/reports"
+        said += [("uploader", f'upload({{"to": "{path}"}})', "tool_call"), ("uploader", answer, "tool_result")]
+    return team(*said, ("uploader", "Done with it."))
+
+
+def test_what_failed_is_not_done_again_as_it_was() -> None:
+    """The first repetition is found; with a change, after a failure that passes, or once something went, none is."""
+    denied, late = "Error: permission denied on /reports", "Error: 503 service unavailable, try again"
+
+    assert _broken(_tried(denied, denied), "failed-action-changed") == [2]
+    assert _broken(_tried(denied, denied, change=True), "failed-action-changed") == []
+    assert _broken(_tried(late, late), "failed-action-changed") == []
+    assert _broken(_tried(denied, "ok"), "failed-action-changed") == []
