@@ -93,7 +93,7 @@ def main() -> None:
 
 def _fail(error: BlamespanError) -> NoReturn:
     click.echo(f"blamespan: {error}", err=True)
-    sys.exit(2 if isinstance(error, ConfigError | MissingExtra) else 1)
+    sys.exit(2 if isinstance(error, ConfigError) else 1)
 
 
 if __name__ == "__main__":

@@ -242,7 +242,13 @@ def test_no_property_of_ours_holds_a_lock() -> None:
     """`functools.cached_property`, which locks on Python 3.11, is nowhere in the packages."""
     folders = ["sdk", "integrations", "collector", "tracer_model/blamespan_tracer"]
     found = subprocess.run(
-        ["grep", "-rlE", "import .*cached_property|functools.cached_property$", *folders, "--include=*.py"],
+        [
+            "grep",
+            "-rlE",
+            "^ *@(functools\\.)?cached_property|= *(functools\\.)?cached_property",
+            *folders,
+            "--include=*.py",
+        ],
         capture_output=True,
         text=True,
         check=False,

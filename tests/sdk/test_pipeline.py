@@ -14,6 +14,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.pipeline import RunNotes, annotate_traces, attribute_parts
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
+from blamespan.tracers import ask_tracer
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.malformed_verdicts import BAD_TASK, MALFORMED, MalformedTracer
 from tests.sdk.talks import talk
@@ -26,7 +27,7 @@ def test_malformed_verdict_costs_its_run_alone(name: str) -> None:
     """It is an error of that run, which says what is wrong; the others of its batch get their verdicts."""
     good, bad = attribute_parts([RecordedRun("a", GOOD), RecordedRun("b", BAD)], MalformedTracer(name))
 
-    assert good == (LongestStepTracer().attribute([GOOD])[0],)
+    assert good == (ask_tracer(LongestStepTracer(), [GOOD])[0],)
     assert isinstance(bad, MalformedVerdict)
     assert MALFORMED[name][1] in str(bad)
 

@@ -536,13 +536,20 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
 @evaluate.command("checks")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--played",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Transcripts that AutoGen or LangGraph plays and records.",
+)
 @click.option("--out", type=_PATH, help="Write the counts to this file, as `weights/check_rates.json` has them.")
 @_JSON
-def evaluate_checks(paths: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
+def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
     """Count how many sound runs of PATHS, of any format, break each bundled check.
 
-    A run is sound if it succeeded or is labelled as free of errors. A check that at most 1 % of them break raises the
-    alarm of the tracer `auto` by itself.
+    A run is sound if it succeeded or is labelled as free of errors. A check that at most 1 % of them break, and at most
+    1 % of the played ones, raises the alarm of the tracer `auto` by itself. Recordings of others seldom say what agents
+    were given; played ones do.
 
     Example:  blamespan evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
     """
@@ -554,6 +561,12 @@ def evaluate_checks(paths: Sequence[Path], out: Path | None, *, as_json: bool) -
         path.name.partition(".")[0]: (run.trace for run in read_recorded(path) if is_sound(run) and run.trace.steps)
         for path in paths
     }
+    if played:
+        from blamespan_lab.measuring.playing import play
+        from blamespan_tracer.checks.alarms import PLAYED
+
+        sound = [run for path in played for run in read_recorded(path) if is_sound(run)]
+        files[PLAYED] = (run.trace for run in play(sound))
     rates = count_broken(files)
     n_runs = sum(rates["runs"].values())
     if not n_runs:

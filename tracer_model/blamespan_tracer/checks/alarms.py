@@ -24,21 +24,28 @@ SOUND_RATES = Path(__file__).parents[1] / "weights" / "check_rates.json"
 MOST_SOUND_RUNS = 0.01
 """Share of sound runs up to which a check that they break raises the alarm by itself."""
 
+PLAYED = "played"
+"""Corpus of sound runs that were played for this: unlike recordings of others they say what agents were given."""
+
 _LEAST_TRUST = 0.5
 """Of a check that was never counted on sound runs."""
 
 
 @cache
 def sound_rates() -> Mapping[str, float]:
-    """Return the share of sound real runs that break each bundled check.
+    """Return the share of sound runs that break each bundled check: of real ones or of played ones, whichever is more.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
     try:
         counted = json.loads(SOUND_RATES.read_text(encoding="utf-8"))
-        n_runs = sum(counted["runs"].values())
-        return {name: sum(broken.values()) / n_runs for name, broken in counted["broken"].items()}
+        n_played = counted["runs"].pop(PLAYED)
+        n_real = sum(counted["runs"].values())
+        return {
+            name: max(broken.pop(PLAYED, 0) / n_played, sum(broken.values()) / n_real)
+            for name, broken in counted["broken"].items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise TracerUnavailable(
             f"expected how many sound runs break each check in {str(SOUND_RATES)!r}, got {error!r}. Install blamespan "
