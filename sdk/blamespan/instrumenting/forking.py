@@ -31,7 +31,7 @@ def call_at_worker_end(holder: object, end: Callable[[Any], None]) -> None:
     Forked ones and those of a fork server end by `os._exit`, which runs no hook of `atexit`.
     """
     # Workers forget the finalizers that they have as they begin
-    util.register_after_fork(holder, partial(_end_later, end=end))  # type: ignore[no-untyped-call]
+    util.register_after_fork(holder, partial(_end_later, end=end))
     if parent_process() is not None:
         _end_later(holder, end)
 
