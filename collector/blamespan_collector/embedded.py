@@ -208,12 +208,13 @@ class EmbeddedProcessor(SpanProcessor):
         self._dropped_unread = 0
         self._limits = limits or Limits.of_environment(quiet_s=0.0, max_traces=_MAX_TRACES, max_bytes=_MAX_BYTES)
         self._is_shut_down = False
+        self._is_forked = False
         self._lock = threading.Lock()
         self._renew()
         if hasattr(os, "register_at_fork"):
             this = weakref.ref(self)
             os.register_at_fork(after_in_child=lambda: _after_fork(this))
-        call_at_worker_end(self, EmbeddedProcessor._end_worker)
+        call_at_worker_end(self, EmbeddedProcessor.shutdown)
 
     def _renew(self) -> None:
         """Begin with nothing held and no threads: at first, and in a forked child."""
@@ -226,12 +227,8 @@ class EmbeddedProcessor(SpanProcessor):
         """Begin anew in a forked child: what the parent holds, keeps and counts is the parent's."""
         self._local_runs = self._local_runs.renewed() if self._local_runs is not None else None
         self._notices = self._notices.renewed() if self._notices is not None else None
+        self._is_forked = True
         self._renew()
-
-    def _end_worker(self) -> None:
-        """Shut down at the end of a worker process of `multiprocessing`, if it has recorded anything."""
-        if self._worker is not None:
-            self.shutdown()
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that a span has begun."""
@@ -265,6 +262,8 @@ class EmbeddedProcessor(SpanProcessor):
                 if self._is_shut_down:
                     return
                 self._is_shut_down = True
+            if self._worker is None and self._is_forked:
+                return  # nothing was recorded here: the exporter is the parent's
             give_up = getattr(self._exporter, "give_up", None)
             if give_up is not None:
                 call_exporter("end", self._exporter, give_up)

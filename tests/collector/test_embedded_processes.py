@@ -238,3 +238,19 @@ def test_lent_exporter_that_hangs_in_a_call_is_left_alone_at_the_end(monkeypatch
 
     assert called == ["export"]
     assert exporter.calls == ["export", "shutdown"]
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_that_recorded_nothing_leaves_the_exporter_alone() -> None:
+    """The exporter of a child that has used none is its parent's, and the parent shuts it down."""
+    exporter = HangingExporter("none")
+    processor = EmbeddedProcessor(exporter, tracer=LongestStepTracer())
+    child = os.fork()
+    if child == 0:
+        processor.shutdown()
+        os._exit(len(exporter.calls))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    processor.shutdown()
+
+    assert (code, exporter.calls) == (0, ["force_flush", "shutdown"])
