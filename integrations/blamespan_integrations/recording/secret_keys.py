@@ -242,7 +242,7 @@ _SURE = frozenset({":=", "=>", "=", "==", "===", ":", ">"})
 _NEXT_LINE = re.compile(r"([|>][-+]?)?[ \t]{0,4}\r?\n\s{0,40}(?=\S)")
 _TYPE = re.compile(r"(?:str|string|SecretStr|Any|Optional\[\w{1,20}\]|str ?\| ?None)[ ]{0,2}=[ ]{0,2}")
 _WRAPPER = re.compile(
-    r"(?:\w{1,20}\.)?(?:SecretStr|Secret|str|String|Text|Some|pydantic\.SecretStr)\((?=[\"'])|dict(?=\()"
+    r"(?:\w{1,20}\.)?(?:SecretStr|Secret|str|String|Text|Some|pydantic\.SecretStr|sensitive|b(?:ase)?64decode)\((?=[\"'])|dict(?=\()"
 )
 _QUOTE = re.compile(r"""(?:[rbfuRBFU]{1,2}(?=["']))?(\\{0,8}(?:\"\"\"|'''|["'`])|[\u201c\u2018«\u201e])""")
 _CLOSING = {"\u201c": "\u201d", "\u2018": "\u2019", "«": "»", "\u201e": "\u201c"}
