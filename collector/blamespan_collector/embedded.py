@@ -4,9 +4,10 @@ Two daemon threads: one assembles, one loads the tracer, annotates and exports. 
 only put a reference into a queue.
 
 What ends the program matters. Its own end and an unhandled exception run the SDK's `atexit` hook, which
-shuts this processor down and so exports what is held. SIGTERM without a handler, SIGKILL and `os._exit`
-run nothing: what is held is lost, as with the SDK's `BatchSpanProcessor`. Turn SIGTERM into `SystemExit`,
-or run `blamespan collect`, where that matters; the signals of the program are not ours to take.
+shuts this processor down and so exports what is held; so does the end of a worker process of `multiprocessing`,
+`Pool` or `ProcessPoolExecutor`. SIGTERM without a handler (as of `Pool.terminate()`, which leaving `with Pool()`
+calls), SIGKILL and `os._exit` run nothing: what is held is lost, as with the SDK's `BatchSpanProcessor`. Turn SIGTERM
+into `SystemExit`, or run `blamespan collect`, where that matters; the signals of the program are not ours to take.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,9 +29,13 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter
 
 from blamespan import conventions as words
-from blamespan.errors import ConfigError
+from blamespan.instrumenting.exporting import EXPORTER_HANGS
+from blamespan.instrumenting.forking import call_at_worker_end
 from blamespan.instrumenting.host_safety import shield_host
+from blamespan.instrumenting.settings import exit_s
 from blamespan.otlp.sdk import span_from_sdk
+from blamespan.pipeline import import_parts
+from blamespan.plugins import load_plugin
 from blamespan.rebuilding.runs import is_step
 from blamespan.spans import Span as OurSpan
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
@@ -46,8 +51,6 @@ __all__ = ["EmbeddedProcessor", "embedded_processor"]
 
 _logger = logging.getLogger("blamespan")
 
-_EXIT_S = 10.0
-"""How long the end of the program waits for what is held, unless `BLAMESPAN_EXIT_S` says otherwise."""
 _MAX_INBOX = 10_000
 """Starts and ends of spans that the first thread has not read yet; it reads about 20,000 a second."""
 _MAX_INBOX_BYTES = 32 * 1024 * 1024
@@ -197,15 +200,21 @@ class EmbeddedProcessor(SpanProcessor):
         self._load: Callable[[], Tracer] = (
             (lambda: tracer) if tracer is not None else (lambda: load_tracer(tracer_name))
         )
-        self._exit_s = _exit_s()
+        with suppress(Exception):  # what is wrong is said when the tracer is loaded
+            import_parts()
+            if tracer is None:
+                load_plugin("blamespan.tracers", tracer_name)  # here: a fork waits for no import of this thread
+        self._exit_s = exit_s()
         self._dropped_unread = 0
         self._limits = limits or Limits.of_environment(quiet_s=0.0, max_traces=_MAX_TRACES, max_bytes=_MAX_BYTES)
         self._is_shut_down = False
+        self._is_forked = False
         self._lock = threading.Lock()
         self._renew()
         if hasattr(os, "register_at_fork"):
             this = weakref.ref(self)
             os.register_at_fork(after_in_child=lambda: _after_fork(this))
+        call_at_worker_end(self, EmbeddedProcessor.shutdown)
 
     def _renew(self) -> None:
         """Begin with nothing held and no threads: at first, and in a forked child."""
@@ -218,6 +227,7 @@ class EmbeddedProcessor(SpanProcessor):
         """Begin anew in a forked child: what the parent holds, keeps and counts is the parent's."""
         self._local_runs = self._local_runs.renewed() if self._local_runs is not None else None
         self._notices = self._notices.renewed() if self._notices is not None else None
+        self._is_forked = True
         self._renew()
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
@@ -252,13 +262,19 @@ class EmbeddedProcessor(SpanProcessor):
                 if self._is_shut_down:
                     return
                 self._is_shut_down = True
+            if self._worker is None and self._is_forked:
+                return  # nothing was recorded here: the exporter is the parent's
             give_up = getattr(self._exporter, "give_up", None)
             if give_up is not None:
                 call_exporter("end", self._exporter, give_up)
+            try:
+                if self._worker is None:
+                    self._start()  # an exporter may hang: it is shut down in a thread, which can be left behind
+            except RuntimeError:  # Python 3.12 and later start no thread at exit
+                call_exporter("shut down", self._exporter, self._exporter.shutdown)
             is_done = self._flush(self._exit_s, is_last=True)
             if not is_done:
-                _logger.error("spans were held for more than %g s at shutdown and are lost", self._exit_s)
-            call_exporter("shut down", self._exporter, self._exporter.shutdown)
+                _logger.error(EXPORTER_HANGS, self._exit_s)
             if is_done and self._local_runs is not None:
                 self._local_runs.close()
             if self._notices is not None:
@@ -375,8 +391,10 @@ class _EmbeddedWorker:
                 with self._may_import():
                     self._delivery.warm_up()
             if isinstance(other, _Flush):
-                self._delivery.flush()
                 is_last = other.is_last
+                self._delivery.flush()
+                if is_last:
+                    self._delivery.end()
                 other.done.set()
 
     def _may_import(self) -> AbstractContextManager[None]:
@@ -420,19 +438,6 @@ def _value_held_bytes(value: object) -> int:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return sys.getsizeof(value) + sum(map(sys.getsizeof, value))
     return sys.getsizeof(value)
-
-
-def _exit_s() -> float:
-    text = os.environ.get("BLAMESPAN_EXIT_S", "").strip()
-    try:
-        seconds = float(text) if text else _EXIT_S
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e6:
-        raise ConfigError(
-            f"BLAMESPAN_EXIT_S must be a number of seconds, got {text!r}. Set it like BLAMESPAN_EXIT_S=10"
-        )
-    return seconds
 
 
 class _Importing:

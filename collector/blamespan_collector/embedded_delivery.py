@@ -65,6 +65,10 @@ class EmbeddedDelivery:
         """Have the exporter send what it holds."""
         call_exporter("flush", self._exporter, self._exporter.force_flush)
 
+    def end(self) -> None:
+        """Shut the exporter down."""
+        call_exporter("shut down", self._exporter, self._exporter.shutdown)
+
     def send(self, parts: Sequence[TracePart[OurSpan]]) -> None:
         """Judge, keep and export *parts*."""
         parts, late = _join_late_spans(parts)

@@ -21,6 +21,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from blamespan import conventions as words
 from blamespan.annotate import cut, verdict_attributes, verdict_span
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict, verdict_word
+from blamespan.dialects.translation import load_dialects
 from blamespan.errors import BlamespanError, MalformedTrace
 from blamespan.plugins import find_part
 from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
@@ -41,6 +42,7 @@ __all__ = [
     "attribute_runs",
     "attribute_traces",
     "format_error",
+    "import_parts",
     "note_beside",
 ]
 
@@ -385,12 +387,23 @@ def _ask(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attributi
     return [_try(partial(check_verdict, verdict, trace)) for verdict, trace in zip(verdicts, traces, strict=True)]
 
 
+def import_parts() -> None:
+    """Import what verdicts take from other packages: else that is done where the first verdict is given."""
+    load_dialects()
+    _find_note_run()
+
+
+def _find_note_run() -> Callable[[MessageActionTrace], RunNotes] | None:
+    note_run: Callable[[MessageActionTrace], RunNotes] | None
+    note_run = find_part("note_run", _logger, "nothing is noted beside verdicts")
+    return note_run
+
+
 def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
     """Return what is said of a run beside its verdict; nothing of an abstention, and where that is not installed."""
     if verdict.abstained is not None:
         return RunNotes()
-    note_run: Callable[[MessageActionTrace], RunNotes] | None
-    note_run = find_part("note_run", _logger, "nothing is noted beside verdicts")
+    note_run = _find_note_run()
     if note_run is None:
         return RunNotes()
 

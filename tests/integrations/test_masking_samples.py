@@ -13,7 +13,7 @@ from blamespan_integrations.recording.masking import mask_secrets
 
 SAMPLES = {
     name: tomllib.loads((Path(__file__).parent / name).read_text())
-    for name in ("masking_samples.toml", "masking_samples_more.toml")
+    for name in ("masking_samples.toml", "masking_samples_more.toml", "masking_samples_programs.toml")
 }
 _PIECE = 6
 """Characters of a secret that may not be left."""
@@ -63,6 +63,10 @@ def test_what_only_looks_like_a_secret_stays(name: str) -> None:
         ("DB_PASSWORD=a;b,c#d\nDB_HOST=db", "DB_PASSWORD=[masked]\nDB_HOST=db"),
         ("curl -u bob:hunter2 http://ci", "curl -u bob:[masked] http://ci"),
         ("Cookie: a=b; c=d\r\nHost: h", "Cookie: [masked]\r\nHost: h"),
+        ("get(u, cookies={'sessionid': 'k3j2'}, timeout=5)", "get(u, cookies=[masked], timeout=5)"),
+        ("CREATE USER a IDENTIFIED BY 'tulip' ACCOUNT LOCK;", "CREATE USER a IDENTIFIED BY '[masked]' ACCOUNT LOCK;"),
+        ("secret: |\n  k3j2\n  h4g5\nuser: bob", "secret: |\n  [masked]\nuser: bob"),
+        ("{'cookies': [], 'token': {}}", "{'cookies': [], 'token': {}}"),
     ],
 )
 def test_what_stands_around_a_secret_stays(text: str, masked: str) -> None:
@@ -78,6 +82,25 @@ def test_what_stands_around_a_secret_stays(text: str, masked: str) -> None:
         *("password: [", "authorization: bearer ", "password: correct horse battery ", "login a password ", "sig="),
         *("\\u0073", "\\\\u005c", "%70", "%25", "&quot;", "&amp;", "\u200b", "\uff50", 'password\\\\\\"', "xoxb-"),
         *("token=a,b", "a:5432:a:a:", "\u201c", "pass\n", "ghp_", "SG."),
+        *("identified by 'a", "create user identified ", "alter user password '", "cookies={", "cookies=dict(a='b',"),
+        *(
+            "cookie('a','",
+            "add_cookies([{",
+            "login('a','",
+            "auth=('a','",
+            "net use a /user:a ",
+            "jdbc:oracle:a:a/",
+            "sqlplus a/",
+        ),
+        *(
+            "$2a$",
+            "$ANSIBLE_VAULT;1\n00",
+            'password" { default',
+            "secret: |\n  a",
+            "curl -b a=",
+            " -N a",
+            "password {a ",
+        ),
     ],
 )
 def test_hostile_keys_and_escapes_take_linear_time(unit: str) -> None:

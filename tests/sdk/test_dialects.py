@@ -62,7 +62,7 @@ def only_talk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     forget()
     with monkeypatch.context() as patched:
-        patched.setattr(translation, "_dialects", dialects)
+        patched.setattr(translation, "load_dialects", dialects)
         yield
     forget()
 

@@ -17,6 +17,7 @@ from blamespan_integrations.recording.secret_patterns import (
     ScannedText,
     Secret,
     secrets_by_form,
+    secrets_in_statements,
     secrets_on_command_lines,
 )
 
@@ -112,7 +113,12 @@ _MOST_LEVELS = 3
 
 def _secrets_in(text: str) -> list[Secret]:
     shape = ScannedText(text)
-    return [*secrets_by_key(shape), *secrets_by_form(shape), *secrets_on_command_lines(shape)]
+    return [
+        *secrets_by_key(shape),
+        *secrets_by_form(shape),
+        *secrets_in_statements(shape),
+        *secrets_on_command_lines(shape),
+    ]
 
 
 _mask_again = lru_cache(maxsize=256)(mask_secrets)

@@ -39,7 +39,9 @@ def meaning_of(key: str) -> Meaning:
     """Return what *key* means: its last word decides, as in `userPassword` and `password_hint`."""
     words = [word.lower() for word in _WORDS.findall(key)]
     table = _table()
-    while len(words) > 1 and (words[-1].isdigit() or words[-1] in table["trailing"]):
+    while len(words) > 1 and (
+        words[-1].isdigit() or words[-1] in table["trailing"] or (words[-1] == "data" and words[-2] == "key")
+    ):
         words.pop()
     if not words:
         return Meaning.NOTHING
@@ -55,10 +57,14 @@ def meaning_of(key: str) -> Meaning:
 def _meaning_of_pair(last: str, before: str) -> Meaning | None:
     """Return what a key means whose last word says it together with the one *before*; None of other words."""
     table = _table()
+    if f"{before} {last}" in table["not_pairs"]:
+        return Meaning.NOTHING
     if last in table["headers"]:
         if last == "authorization":
             return Meaning.AUTHORIZATION
         return Meaning.COOKIE if before in ("", "set", "x") else Meaning.SECRET
+    if last == "sessionid":  # of Django; what else is called so may be the id of a run
+        return Meaning.RANDOM
     if last == "token":
         return Meaning.TOKEN if not before else Meaning.NOTHING if before in table["not_token"] else Meaning.SECRET
     if last == "key":
@@ -191,9 +197,8 @@ def _value_of(text: str, start: int, end: int, meaning: Meaning) -> _Value | Non
         first, last = _find_quoted(text, quote, is_named=is_named)
         is_sure = is_sure and (is_named or text[last : last + 1] not in ("", "\n"))  # else it may end a text around it
         return first, last, _is_secret(text[first:last], meaning, key, is_quoted=True, is_sure=is_sure)
-    if is_named and text[at : at + 1] in ("{", "[", "(") and meaning in _WHOLE:
-        end = value_end(text, at, 0)
-        return at, end, _SCHEMA.match(text, at) is None, _as_text(separator["close"])
+    if value := _read_whole(text, at, key, meaning, separator["close"], is_block=block is not None and is_sure):
+        return value
     if meaning in (Meaning.AUTHORIZATION, Meaning.COOKIE):
         line = _HEADER_VALUE.match(text, at)
         return None if line is None else (at, line.end(), _is_secret(line[0], meaning, key))
@@ -207,12 +212,25 @@ def _value_of(text: str, start: int, end: int, meaning: Meaning) -> _Value | Non
     return (at, last, is_secret, _as_text(separator["close"])) if is_named else (at, last, is_secret)
 
 
+def _read_whole(text: str, at: int, key: str, meaning: Meaning, closing: str, *, is_block: bool) -> _Value | None:
+    """Read a value of several parts: an object or list of JSON, a dictionary of cookies, the lines of a YAML block."""
+    is_named = closing[:1] in ("\\", '"', "'")
+    if text[at : at + 1] in ("{", "[", "(") and meaning in _WHOLE and (is_named or meaning is Meaning.COOKIE):
+        end = value_end(text, at, 0)
+        is_secret = _SCHEMA.match(text, at) is None if is_named else _SESSION.search(text, at, end) is not None
+        return at, end, is_secret and end - at > len("[]"), _as_text(closing)
+    if is_block and (last := _find_block_end(text, at)) > at:
+        return at, last, _is_secret(text[at:last], meaning, key, is_quoted=True)
+    return None
+
+
 _SEPARATOR = re.compile(
     r"""(?x)
     (?P<close> \\{0,8}["'`*\]]{0,3} [)\]]? (?:[ ]?\([^()\n]{0,40}\))?
       (?:[ ]for[ ][\w@.-]{1,30}(?:[ ][\w@.-]{1,30}){0,2})? [*]{0,2} )
     (?:
-      (?P<pair>[ ]?,?\s{0,20} \\{0,8}["']?(?:value|val|content|default)\\{0,8}["']?\s{0,2}[:=]) \s{0,4}
+      (?P<pair>(?:[ ]?,?\s{0,20} \\{0,8}["']?(?:value|val|content|default)|[ ]\{[^{}]{0,200}?\bdefault)
+      \\{0,8}["']?\s{0,8}[:=]) \s{0,4}
     | [ \t]{0,8}
       (?P<sign>:=|=>|={1,3}|:(?!:|//)|(?<=["']),|>(?=[^<>]{1,4096}</)|(?<=[ ])(?:->|[-\u2013\u2014\u2192])(?=[ ]))
       [ \t]{0,8} [*]{0,2} [ \t]{0,4}
@@ -223,7 +241,9 @@ _SURE = frozenset({":=", "=>", "=", "==", "===", ":", ">"})
 """Signs that set a value. Behind others, as in a list of words or beside a dash, it must look like a secret as well."""
 _NEXT_LINE = re.compile(r"([|>][-+]?)?[ \t]{0,4}\r?\n\s{0,40}(?=\S)")
 _TYPE = re.compile(r"(?:str|string|SecretStr|Any|Optional\[\w{1,20}\]|str ?\| ?None)[ ]{0,2}=[ ]{0,2}")
-_WRAPPER = re.compile(r"(?:\w{1,20}\.)?(?:SecretStr|Secret|str|String|Text|Some|pydantic\.SecretStr)\((?=[\"'])")
+_WRAPPER = re.compile(
+    r"(?:\w{1,20}\.)?(?:SecretStr|Secret|str|String|Text|Some|pydantic\.SecretStr|sensitive|b(?:ase)?64decode)\((?=[\"'])|dict(?=\()"
+)
 _QUOTE = re.compile(r"""(?:[rbfuRBFU]{1,2}(?=["']))?(\\{0,8}(?:\"\"\"|'''|["'`])|[\u201c\u2018«\u201e])""")
 _CLOSING = {"\u201c": "\u201d", "\u2018": "\u2019", "«": "»", "\u201e": "\u201c"}
 _HEADER_VALUE = re.compile(
@@ -249,7 +269,25 @@ def _find_quoted(text: str, quote: re.Match[str], *, is_named: bool) -> tuple[in
     return first, last
 
 
+def _find_block_end(text: str, at: int) -> int:
+    """Find the end of a YAML block whose first line begins at *at*: of its last line that is indented as far."""
+    line_start = text.rfind("\n", 0, at)
+    indent = text[line_start:at]
+    if len(indent) < _LEAST_INDENT or not indent.isspace():
+        return at
+    last = at
+    while last - at < _LONGEST_VALUE:
+        line_end = text.find("\n", last)
+        last = len(text) if line_end < 0 else line_end
+        if not text.startswith(indent, last):
+            break
+        last += len(indent)
+    return min(last, len(text))
+
+
 _LONGEST_VALUE = 4_096
+_LEAST_INDENT = 2
+"""A line's end and a space."""
 
 
 def _as_text(closing: str) -> str:
@@ -258,6 +296,10 @@ def _as_text(closing: str) -> str:
     return f"{quote}{MASKED}{quote}"
 
 
+_SESSION = re.compile(
+    r"""(?i)\w*(?:sess|sid\b|csrf|xsrf|token|auth|jwt)\w*["']?\s?[:=,]|["'](?=[^"'\s]{0,64}\d)[^"'\s]{12}"""
+)
+"""What a dictionary of cookies holds that opens something; one of settings does not."""
 _SCHEMA = re.compile(
     r"""\{\s{0,8}\\{0,8}["'](?:type|description|title|\$ref|anyOf|default|required|in|enum)\\{0,8}["']"""
 )
@@ -356,7 +398,7 @@ def _value_in_sentence(text: str, start: int, end: int, meaning: Meaning) -> _Va
     key = text[start:end]
     if meaning in (Meaning.AUTHORIZATION, Meaning.COOKIE):
         return None
-    is_option = key.startswith("--")
+    is_option = key.startswith("-")
     is_said = (gap := None if is_option else _IS.match(text, end)) is not None
     gap = gap or _GAP.match(text, end)
     if gap is None:
@@ -386,7 +428,7 @@ _IS = re.compile(
     \s{0,2}"""
 )
 _GAP = re.compile(r"[ \t]{1,4}")
-_LOGIN = re.compile(r"(?i)\b(?:login|user|account)\s{1,4}\S{1,64}\s{1,8}\Z")
+_LOGIN = re.compile(r"(?i)\b(?:login|user|account)\s{1,4}(?!and\b|or\b)\S{1,64}\s{1,8}\Z")
 _MAY_BE_DIGITS = ("pin", "otp", "code", "pass", "passcode", "password")
 
 

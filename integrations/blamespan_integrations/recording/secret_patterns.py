@@ -25,6 +25,7 @@ __all__ = [
     "facts",
     "is_placeholder",
     "secrets_by_form",
+    "secrets_in_statements",
     "secrets_on_command_lines",
 ]
 
@@ -125,7 +126,7 @@ _PLACEHOLDER = re.compile(
     | !{{1,2}}(?:vault|secret|env\w*|include|ref|sub|getatt|str|binary|unsafe) | </?[^<>]*>? | \[[a-z _-]*\]?
     | \{{{{.*\}}}} | \{{[^{{}}"']*\}} | %\(?\w*\)?[sdr]? | %\w+%
     | (?:file://|~|\.{{1,2}}|(?=/(?:etc|run|var|home|usr|opt|tmp|mnt|root|app|data|secrets)/))/[\w./@-]*
-    | \$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+|\d+) | \$\{{.*\}}? | \$\(.*\)? | \$\{{\{{.*
+    | &&?[a-z_]{{2,20}} | \$(?-i:[A-Z_][A-Z0-9_]*|[a-z_]+|\d+) | \$\{{.*\}}? | \$\(.*\)? | \$\{{\{{.*
     | (?:[\w-]{{1,20}}[-_ ])?(?:your|insert|replace|paste|enter|put)(?:[-_ ].*)?(?:here|{_NOUN}|me|this)
     | (?:your|changeme|change|my|the|some|an?|dummy|fake|example|sample)[-_ ]?(?:[a-z]+[-_ ])?{_NOUN}
       (?:[-_ ]?(?:goes[-_ ])?here)?
@@ -269,10 +270,30 @@ _REACH = 200
 _USER = re.compile(r"""-(?:u|U|a|-user|-proxy-user)[ =]?\s?(["']?)([^\s:"']{0,64}):(?!//)([^\s"']+)""")
 _JOINED = re.compile(r"""-[pPa](["']?)([^\s"'-][^\s"']*)""")
 _APART = re.compile(r"""-[pPaw]\s(["']?)([^\s"'-][^\s"']*)""")
+_NEW = re.compile(r"""-[NP]\s(["']?)([^\s"'-][^\s"']*)""")
+_COOKIE = re.compile(r"""-(?:b|-cookie)[ =]?\s?(["']?)([\w.$-]{1,64}=(?:[^"'\s]|(?<=;) )+)""")
 _OPTIONS = (
     (_USER, 3, ("curl", "http", "wget", "rclone", "lftp", "smbclient")),
     (_JOINED, 2, ("mysql", "mariadb", "7z", "unrar", "zip")),
-    (_APART, 2, ("sshpass", "docker login", "podman login", "helm registry", "redis-cli", "mongo", "oc login")),
+    (
+        _APART,
+        2,
+        (
+            "sshpass",
+            "docker login",
+            "podman login",
+            "helm registry",
+            "redis-cli",
+            "mongo",
+            "oc login",
+            "az login",
+            "sqlcmd",
+            "bcp",
+            "ldap",
+        ),
+    ),
+    (_NEW, 2, ("ssh-keygen",)),
+    (_COOKIE, 2, ("curl", "http", "wget")),
 )
 """Options, where their value stands, and the commands that have them."""
 _PGPASS = re.compile(r"(?m)^[\w.*-]{1,253}:(?:\d{2,5}|\*):[\w.*-]{1,63}:[\w.*@-]{1,63}:(\S{1,256})[ \t]*$")
@@ -291,7 +312,7 @@ def secrets_on_command_lines(shape: ScannedText) -> Iterator[Secret]:
             yield *row.span(1), MASKED
 
 
-_LETTERS = (b"u", b"p", b"a", b"w", b"-")
+_LETTERS = (b"u", b"p", b"a", b"w", b"n", b"b", b"-")
 
 
 def _option(text: str, at: int) -> Iterator[Secret]:
@@ -303,3 +324,69 @@ def _option(text: str, at: int) -> Iterator[Secret]:
             line = line[line.replace("\\\n", "  ").rfind("\n") + 1 :]
             if any(command in line for command in commands):
                 yield *option.span(group), MASKED
+
+
+def secrets_in_statements(shape: ScannedText) -> Iterator[Secret]:
+    """Yield passwords in statements of SQL, cookies and passwords in calls, hashes of passwords, encrypted vaults."""
+    text, lower = shape.text, shape.lower
+    for needle, expression in _STATEMENTS:
+        at = lower.find(needle)
+        while at >= 0:
+            match = expression.match(text, at)
+            if match and not is_placeholder(match[match.lastindex or 0]) and _stands_right(match):
+                yield *match.span(match.lastindex or 0), MASKED
+            at = lower.find(needle, match.end() if match else at + len(needle))
+
+
+def _stands_right(match: re.Match[str]) -> bool:
+    """Return whether a password of SQL stands in a statement that sets one; other matches need nothing more."""
+    if match.re is not _SQL_PASSWORD or match[0].startswith("IDENTIFIED"):
+        return True
+    before = match.string[max(0, match.start() - _REACH) : match.start() + len("password")]
+    return _SQL_ACCOUNT.search(before, before.rfind(";") + 1) is not None
+
+
+_QUOTED = r"""\s{0,2}["'][^"'\n]{0,64}["']\s{0,2},\s{0,2}["']"""
+_DIGIT_IN = r"""(?=[^"'\n\d]{0,64}\d)"""
+_LONG_VALUE = r"""["'](?=[^"'\s\d]{0,64}\d)[^"'\s]{12}"""
+_BASIC = "|".join(f"(?<={name}auth)" for name in ("basic", "basic_", "digest", "digest_", "proxy", "ntlm"))
+_SQL_PASSWORD = re.compile(
+    r"""(?ix)
+    (?: identified \s{1,4} (?:with\s{1,4}["'`]?\w{1,40}["'`]?\s{1,4})? (?:by|as) (?:\s{1,4}password)? | password )
+    \s{0,4} [=(]? \s{0,4}
+    (?: N?'((?:[^'\\\n]|\\.){1,256}) | "((?:[^"\\\n]|\\.){1,256})
+      | (?<=by\ )(?!password|values|external)([\w$#!%*^&+]{1,128}) )
+    """
+)
+_SQL_ACCOUNT = re.compile(
+    r"(?i)\b(?:(?:create(?:\s{1,4}or\s{1,4}replace)?|alter)\s{1,4}(?:user|role|login|group|server|database\s{1,4}link)|set\s{1,4}password|grant)\b"
+)
+_ACCOUNT = r"[\w$#]{1,64}/([^@\s/]{1,256})(?=@)"
+_STATEMENTS = (
+    *((needle, _SQL_PASSWORD) for needle in (b"identified", b"password")),
+    (b"cookie", re.compile(rf"""(?i)cookies?(?:\.set)?\({_QUOTED}({_DIGIT_IN}[^"'\n]{{6,512}})["']""")),
+    (b"jar.set(", re.compile(rf"""(?i)jar\.set\({_QUOTED}({_DIGIT_IN}[^"'\n]{{6,512}})["']""")),
+    (
+        b"cookies.update(",
+        re.compile(rf"(?i)cookies\.update\((\{{(?=[^{{}}]{{0,256}}?{_LONG_VALUE})[^{{}}]{{0,4096}}\}})"),
+    ),
+    (b"cookie", re.compile(r"""(?i)cookies?\(\[?\{[^{}]{0,200}?value["']?\s?:\s?["']([^"'\n]{6,512})["']""")),
+    (b"login(", re.compile(rf"""(?i)login\((?:\w{{1,20}}=)?{_QUOTED}({_DIGIT_IN}[^"'\n]{{6,256}})["']\s{{0,2}}\)""")),
+    (b"auth", re.compile(rf"""(?i)auth(?:\s{{0,2}}=\s{{0,2}}|{_BASIC})\({_QUOTED}([^"'\n]{{1,256}})["']\s{{0,2}}\)""")),
+    (
+        b"net use ",
+        re.compile(
+            r"(?i)net use [^\n]{0,200}?(?:/user:\S{1,64}\s{1,4}([^\s*/]\S{0,256})|\s([^\s/*\\:]{4,256})\s/user:)"
+        ),
+    ),
+    (b"jdbc:oracle:", re.compile(rf"(?i)jdbc:oracle:\w{{1,8}}:{_ACCOUNT}")),
+    (b"sqlplus ", re.compile(rf"(?i)sqlplus (?:-\w\s{{1,4}})?{_ACCOUNT}")),
+    (b"$", re.compile(r"(?<![\w$])(\$(?:apr1|2[abxy]|[156y]|argon2i?d?|scrypt)\$[\w./$=,+-]{20,256})")),
+    *((needle, re.compile(r"(?i)(\{s?sha\}[\w+/=]{20,128})")) for needle in (b"{sha}", b"{ssha}")),
+    (b"private-lines:", re.compile(r"(?i)private-lines: \d{1,3}\s{1,4}((?:[\w+/=]{1,128}(?:\r?\n|\Z)){1,64})")),
+    (
+        b"$ansible_vault",
+        re.compile(r"(?i)\$ANSIBLE_VAULT;[\w.;-]{1,80}\s{1,40}((?:[0-9a-f]{2,80}\s{0,40}(?![^\s0-9a-f]))+)"),
+    ),
+)
+"""How a statement begins, and what is masked of it."""

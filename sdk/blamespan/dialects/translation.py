@@ -13,7 +13,7 @@ from blamespan.dialects.reading import Dialect, SpanReading
 from blamespan.plugins import load_entry, plugins
 from blamespan.spans import Span
 
-__all__ = ["in_our_words", "is_foreign"]
+__all__ = ["in_our_words", "is_foreign", "load_dialects"]
 
 _logger = logging.getLogger("blamespan.dialects")
 _OUR_SCOPES = "blamespan"
@@ -138,19 +138,20 @@ def _of_scope(name: str) -> Dialect | _Ours | None:
 @cache
 def _scopes() -> Sequence[tuple[str, Dialect]]:
     """List the beginnings of scope names, longest first: the closest match counts."""
-    scopes = [(scope, dialect) for dialect in _dialects() for scope in dialect.scopes]
+    scopes = [(scope, dialect) for dialect in load_dialects() for scope in dialect.scopes]
     return sorted(scopes, key=lambda pair: -len(pair[0]))
 
 
 @cache
 def _marks() -> Sequence[tuple[str, Dialect]]:
     """List the marks; one's own before those that are everybody's."""
-    marks = [(mark, dialect) for dialect in _dialects() for mark in dialect.marks]
+    marks = [(mark, dialect) for dialect in load_dialects() for mark in dialect.marks]
     return sorted(marks, key=lambda pair: pair[0].startswith("gen_ai."))
 
 
 @cache
-def _dialects() -> Sequence[Dialect]:
+def load_dialects() -> Sequence[Dialect]:
+    """Load what the entry points of the group `blamespan.dialects` offer, once."""
     dialects: list[Dialect] = []
     for name, entry in plugins("blamespan.dialects").items():
         try:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from random import SystemRandom
+from threading import Thread, main_thread
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
@@ -13,8 +16,13 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import INVALID_SPAN_ID, INVALID_TRACE_ID
 
+from blamespan.instrumenting.exporting import EXPORTER_HANGS
+from blamespan.instrumenting.forking import call_at_worker_end
+from blamespan.instrumenting.settings import exit_s
+
 __all__ = ["ExchangeableProvider", "LentExporter", "new_provider"]
 
+_logger = logging.getLogger("blamespan")
 _random = SystemRandom()
 
 
@@ -45,24 +53,51 @@ class LentExporter(SpanExporter):
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
         if not _lent:
-            atexit.register(_shut_down_lent)
+            atexit.register(_end_lent)
         _lent[id(exporter)] = exporter
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Pass spans on."""
-        return self._exporter.export(spans)
+        with self._on_its_own():
+            return self._exporter.export(spans)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Pass it on."""
-        return self._exporter.force_flush(timeout_millis)
+        with self._on_its_own():
+            return self._exporter.force_flush(timeout_millis)
 
     def shutdown(self) -> None:
-        """Flush what was exported; the exporter stays fit for use."""
-        self._exporter.force_flush()
+        """Flush what was exported; the exporter stays fit for use until the program ends."""
+        if main_thread().is_alive():
+            self.force_flush()
+        elif _lent.pop(id(self._exporter), None) is not None:
+            self._exporter.shutdown()
+
+    @contextmanager
+    def _on_its_own(self) -> Iterator[None]:
+        """Do not shut the exporter down at exit while a call of it hangs: the end of the program would wait, too."""
+        _lent.pop(id(self._exporter), None)
+        try:
+            yield
+        finally:
+            _lent[id(self._exporter)] = self._exporter
 
 
 _lent: dict[int, SpanExporter] = {}
 """By identity: exporters of the program's own need not be hashable."""
+
+
+def _end_lent() -> None:
+    """Shut down at exit what nothing sends to any more, in a thread: an exporter that hangs can be left behind."""
+    ending = Thread(target=_shut_down_lent, name="blamespan-end", daemon=True)
+    try:
+        ending.start()
+    except RuntimeError:  # Python 3.12 and later start no thread at exit
+        _shut_down_lent()
+        return
+    ending.join(exit_s())
+    if ending.is_alive():
+        _logger.error(EXPORTER_HANGS, exit_s())
 
 
 def _shut_down_lent() -> None:
@@ -96,6 +131,7 @@ class _Exchange(SpanProcessor):
 
     def __init__(self) -> None:
         self.processors: tuple[SpanProcessor, ...] = ()
+        call_at_worker_end(self, _Exchange.shutdown)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Pass it on."""

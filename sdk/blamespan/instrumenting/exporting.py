@@ -22,9 +22,15 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.instrumenting.host_safety import shield_host
 
-__all__ = ["AllExporters", "PresentExporter", "refuses"]
+__all__ = ["EXPORTER_HANGS", "AllExporters", "PresentExporter", "refuses"]
 
 _logger = logging.getLogger("blamespan")
+
+EXPORTER_HANGS: Final = (
+    "the end did not wait longer than %g s for the exporter: spans that it has not sent are lost. "
+    "BLAMESPAN_EXIT_S sets how long"
+)
+"""The error of an embedded program whose exporter does not come back."""
 
 _CONNECT_S: Final = 0.5
 _ASK_AGAIN_S: Final = 1.0

@@ -11,7 +11,7 @@ from typing import Any
 from blamespan import conventions
 from blamespan.errors import ConfigError
 
-__all__ = ["CAPTURE_CONTENT", "CONTENT_ARGUMENTS", "ContentSettings", "Mask", "links_checkpoints"]
+__all__ = ["CAPTURE_CONTENT", "CONTENT_ARGUMENTS", "ContentSettings", "Mask", "exit_s", "links_checkpoints"]
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The standard variable that says whether contents may be recorded.
@@ -20,6 +20,8 @@ Source: OpenTelemetry GenAI conventions; `true`/`false` in the older instrumenta
 """
 CONTENT_ARGUMENTS = ("capture_content", "mask_secrets", "mask_keys", "mask", "max_content_bytes")
 """The arguments of `blamespan.instrument()`, and of every instrumentor's, that `ContentSettings.of` reads."""
+
+_EXIT_S = 10.0
 
 Mask = Callable[[str], str]
 """Gives a text back without what must not leave the process."""
@@ -91,6 +93,24 @@ def links_checkpoints(argument: bool | None) -> bool:
         ConfigError: if either is wrong.
     """
     return _switch("link_checkpoints", argument, "BLAMESPAN_LINK_CHECKPOINTS", default=False)
+
+
+def exit_s() -> float:
+    """Return how long the end of the program waits at most for what is held: `BLAMESPAN_EXIT_S`, else 10 s.
+
+    Raises:
+        ConfigError: if the variable is wrong.
+    """
+    text = os.environ.get("BLAMESPAN_EXIT_S", "").strip()
+    try:
+        seconds = float(text) if text else _EXIT_S
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e6:
+        raise ConfigError(
+            f"BLAMESPAN_EXIT_S must be a number of seconds, got {text!r}. Set it like BLAMESPAN_EXIT_S=10"
+        )
+    return seconds
 
 
 def _max_bytes(argument: int | None) -> int:
