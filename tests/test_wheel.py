@@ -129,7 +129,7 @@ def test_commands_of_the_readme_are_offered_by_the_wheel(installed: Path) -> Non
         shown.setdefault(name, set()).update(re.findall(r"(?<= )--[a-z-]+", rest))
     offered = json.loads(run(installed, "-c", _OPTIONS).stdout)
 
-    assert {"analyze", "collect", "evaluate"} <= shown.keys() & offered.keys()
+    assert {"analyze", "collect", "open"} <= shown.keys() & offered.keys()
     assert {name: options - set(offered[name]) for name, options in shown.items() if name in offered} == {
         name: set() for name in shown if name in offered
     }

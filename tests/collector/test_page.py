@@ -42,7 +42,7 @@ async def test_runs_are_listed_with_their_verdicts(tmp_path: Path) -> None:
     page = Document((await got(store, "/")).text)
     said = page.said
 
-    assert "Count the lamps. team 00000000 failed reviewer step 2 Incorrect verification 70 % 90 % 3 3.0 s" in said
+    assert "Count the lamps. team 00000000 failed reviewer step 2 Incorrect verification 70 % 100 % 3 3.0 s" in said
     assert said.index("Count the lamps.") < said.index("What is 12 * 3?")
     assert f"/run/{1:032x}" in page.links
 

@@ -96,14 +96,11 @@ def no_servers(monkeypatch: pytest.MonkeyPatch, store: Path) -> None:
     monkeypatch.setattr(serving, "_serve", lambda server: server.close_socket())
     monkeypatch.setattr(serving.asyncio, "run", lambda done: done)
 
-    class Listed:
-        def __init__(self, runs: Any) -> None:
-            self.runs = runs
+    async def list_runs(runs: Any) -> None:
+        click.echo(" ".join(run.trace.trace_id for run in runs.all()))
 
-        def run(self) -> None:
-            click.echo(" ".join(run.trace.trace_id for run in self.runs.all()))
-
-    monkeypatch.setattr(mcp_server, "mcp_server", lambda runs, record=None: Listed(runs))
+    monkeypatch.setattr(mcp_server, "mcp_server", lambda runs, record=None: runs)
+    monkeypatch.setattr(mcp_server, "_serve", list_runs)
 
 
 def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

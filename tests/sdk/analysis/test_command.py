@@ -116,7 +116,7 @@ def test_one_run_is_printed_by_its_steps(tmp_path: Path) -> None:
 
     text = run(tmp_path / "a.jsonl").stdout
 
-    assert "failed   5 steps   3 agents   failure 0.50" in text
+    assert "failed   5 steps   3 agents   failure 1.00" in text
     assert ">1" in text
 
 

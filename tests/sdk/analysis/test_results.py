@@ -24,6 +24,7 @@ from blamespan.errors import ConfigError, NotWritten, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.rebuilding.runs import split_runs
+from blamespan.tracers import ask_tracer
 from tests.faults.disk import Disk
 from tests.sdk.analysis.archives import archive, numbered_run, otlp_line
 from tests.sdk.analysis.failing_tracers import PickyTracer
@@ -57,7 +58,7 @@ def test_results_come_one_by_one(tmp_path: Path) -> None:
         results = list(found)
 
     assert [result.run.trace for result in results] == [numbered_run(1), numbered_run(2)]
-    assert [result.verdict for result in results] == TRACER.attribute([result.run.trace for result in results])
+    assert [result.verdict for result in results] == ask_tracer(TRACER, [result.run.trace for result in results])
     assert results[0].row() == row_of(results[0].run, results[0].verdict)
     assert ["b.json: expected" in str(error) for error in found.unreadable] == [True]
     assert found.unreadable_count == 1
