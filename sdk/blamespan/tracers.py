@@ -91,7 +91,7 @@ def tracer_options() -> list[click.Parameter]:
     A tracer that cannot offer its own, as it is broken or lacks a package, is named on the log and costs no command.
     """
     options: list[click.Parameter] = []
-    for name in ("judge", "network", "reader"):
+    for name in ("judge", "network"):
         try:
             options += load_part(f"{name}_options")
         except (BlamespanError, ImportError, AttributeError) as error:

@@ -112,8 +112,6 @@ def _train_by_recipe(
         _train_network(recipe, data, out, seed)
     elif model == "auto":
         _train_auto(recipe, data, folder, seed)
-    elif model == "reader":
-        _train_reader(recipe, data, folder, seed)
     elif model == "causal":
         _train_causal(recipe, data, folder, seed, updates)
     elif model == "contrastive":
@@ -160,24 +158,6 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None) -> None:
                 f"{point.step:.1f} % (standard deviation {point.step_spread:.1f}), agent {point.agent:.1f} %"
             )
     click.echo(f"gate         {trained.gate:.1f} % of kinds")
-    click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
-
-
-def _train_reader(path: Path, data: Path, out: Path, seed: int | None) -> None:
-    for package in ("torch", "transformers"):
-        require(package, "reader")
-    require("sklearn", "train")
-    from blamespan_lab.auto.reading import train_reader
-    from blamespan_lab.auto.recipe import read_reader_recipe
-    from blamespan_tracer.reader.base import load_reader
-    from blamespan_tracer.reader.settings import ReaderSettings
-
-    recipe = read_reader_recipe(path)
-    recipe = recipe if seed is None else replace(recipe, seed=seed)
-    out.mkdir(parents=True, exist_ok=True)
-    reader = load_reader(ReaderSettings(recipe.language_model), reuse=True)
-    trained = train_reader(recipe, data, out, reader)
-    click.echo(f"read         {trained.n_pairs} pairs, {trained.n_claims} claims of sound runs")
     click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
 
 

@@ -1,4 +1,4 @@
-"""Flags of commands that take a tracer: other spellings of variables of the tracers `network`, `reader` and `judge`.
+"""Flags of commands that take a tracer: other spellings of variables of the tracers `network` and `judge`.
 
 Light: imported for the help of every such command. The judge's key has no flag, as everybody can read a command line.
 """
@@ -9,7 +9,7 @@ import os
 
 import click
 
-__all__ = ["JUDGE_OPTIONS", "NETWORK_OPTIONS", "READER_OPTIONS"]
+__all__ = ["JUDGE_OPTIONS", "NETWORK_OPTIONS"]
 
 
 def _set_variable(context: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -39,16 +39,6 @@ NETWORK_OPTIONS = (
     ),
 )
 """What `blamespan analyze` and its like take for the tracer `network`."""
-
-READER_OPTIONS = (
-    _option(
-        "--reader-budget",
-        "READER_BUDGET",
-        "TOKENS",
-        "Let a language model read runs that failed or are suspected, at most so much of each.",
-    ),
-)
-"""What `blamespan analyze` and its like take for the tracers `auto` and `reader`."""
 
 JUDGE_OPTIONS = (
     _option("--judge-url", "JUDGE_URL", "URL", "Endpoint of the tracer judge, as http://localhost:8000/v1."),

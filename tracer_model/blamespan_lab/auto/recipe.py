@@ -1,4 +1,4 @@
-"""What decides how the tracers `auto` and `reader` are trained: frozen records, and TOML files with the same names."""
+"""What decides how the tracer `auto` is trained: frozen records, and TOML files with the same names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from blamespan_lab.auto.objectives import Paradigm
 from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 
-__all__ = ["AutoData", "AutoRecipe", "ReaderRecipe", "read_auto_recipe", "read_reader_recipe"]
+__all__ = ["AutoData", "AutoRecipe", "read_auto_recipe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,49 +66,6 @@ class AutoRecipe:
     evidence: Listed[float] = (3.0, -2.0)
     max_false_alarms: Number = 5.0
     coverage: Number = 90.0
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderRecipe:
-    """Everything that decides what weights of the reader come out.
-
-    Attributes:
-        name: Names the run directory and the weights.
-        model: `reader`: tells these recipes from those of other models.
-        seed: Chooses the pairs, the first weights and every draw.
-        language_model: Folder or Hugging Face id of what reads; empty for what `blamespan[reader]` installs.
-        pairs: Folder that `blamespan generate edits` made; kinds and sources that its recipe holds out are not read.
-        most_per_kind: Most pairs of each kind of edit that are read.
-        most_chars: Characters of the longest run that is read.
-        hidden: Hidden units of the evidence pointer.
-        epochs: How often each pair is learnt from.
-        paradigm: What the pointer is asked for.
-        max_false_alarms: Percent of sound runs of prose that may be called failed.
-        coverage: Percent of failed runs whose decisive step the step set is to hold.
-    """
-
-    name: str
-    model: str = "reader"
-    seed: Count = 0
-    language_model: str = ""
-    pairs: str = "edits"
-    most_per_kind: PositiveCount = 16
-    most_chars: PositiveCount = 28_000
-    hidden: PositiveCount = 12
-    epochs: PositiveCount = 60
-    paradigm: Paradigm = "supervised"
-    max_false_alarms: Number = 5.0
-    coverage: Number = 90.0
-
-
-def read_reader_recipe(path: Path) -> ReaderRecipe:
-    """Read the recipe at *path*; its name is the file's.
-
-    Raises:
-        ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
-    """
-    advice = "The one that made the bundled weights is tracer_model/recipes/reader.toml"
-    return read_record(ReaderRecipe, path, advice=advice, example="recipes/reader.toml")
 
 
 def read_auto_recipe(path: Path) -> AutoRecipe:

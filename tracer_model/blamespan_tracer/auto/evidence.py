@@ -40,7 +40,7 @@ def quote_claims(
     scores = dict(zip(claims, run.scores.tolist(), strict=True))
     best: dict[int, tuple[float, Observation]] = {}
     for observation in run.observations:
-        if observation.claim is None or observation.is_read or observation.kind == "unsupported":
+        if observation.claim is None or observation.kind == "unsupported":
             continue
         surprise = table.surprise(observation)
         together = surprise + scores.get((observation.step, observation.place), 0.0)

@@ -31,17 +31,15 @@ EVIDENCE_FEATURES = (
     "ends without sources, share",
     "ends without sources, amount",
     "very surprising",
-    "least expected by a reader",
-    "one claim both surprising and not expected",
     "likeliest wrong claim by the trees",
     "the same above all other steps",
 )
-"""What each column means; those of a reader are 0 where no language model read the run."""
+"""What each column means."""
 
 _NATS, _SCORE = 5.0, 3.0
 """Bring surprises, and the scores of the trees, to the size of the other features."""
 
-_LEADS = {0: 3, 12: 13}
+_LEADS = {0: 3, 10: 11}
 """Columns, and those that say by how much a step has more of it than all others."""
 
 _MOST_LEAD = 1.5
@@ -54,18 +52,11 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
     """Return the (T, F) features of a run's steps, and how much was read: the logarithm of the number of claims."""
     n_steps = len(run.decides)
     surprises: list[list[float]] = [[] for _ in range(n_steps)]
-    by_claim: dict[tuple[int, int], float] = {}
-    doubts: dict[tuple[int, int], float] = {}
     for observation in run.observations:
-        surprise, claim = table.surprise(observation), (observation.step, observation.place)
-        if observation.is_read:
-            doubts[claim] = max(surprise, doubts.get(claim, 0.0))
-        else:
-            surprises[observation.step].append(surprise)
-            by_claim[claim] = max(surprise, by_claim.get(claim, 0.0))
+        surprises[observation.step].append(table.surprise(observation))
     scores = np.zeros(n_steps)
     np.maximum.at(scores, run.claims.steps, run.scores)
-    n_claims = float(np.log1p(sum(count for form, count in run.count_claims() if form != "opposite")))
+    n_claims = float(np.log1p(sum(count for (form, _), count in run.n_claims.items() if form != "opposite")))
     features = np.zeros((n_steps, len(EVIDENCE_FEATURES)), np.float32)
     for row, values, score, repeat in zip(features, surprises, scores.tolist(), run.repeats.tolist(), strict=True):
         describe_step(row, values, score, repeat, n_claims)
@@ -78,9 +69,6 @@ def evidence_features(run: ObservedRun, table: SurpriseTable) -> tuple[Floats, F
     last = np.flatnonzero(run.decides)[-1:]
     features[last, 7] = run.unsupported[last] / np.maximum(run.information[last], 3.0)
     features[last, 8] = np.log1p(run.unsupported[last]) / _NATS
-    if doubts:
-        _take_up(features, 10, doubts)
-        _take_up(features, 11, _add_up(by_claim, doubts))
     return features, np.float32(n_claims)  # type: ignore[return-value]  # a scalar is an array to numpy
 
 
@@ -100,7 +88,7 @@ def describe_step(row: Floats, surprises: Sequence[float], score: float, repeat:
     row[4] = max(0.0, highest * _NATS - n_claims) / 3.0
     row[5], row[6] = repeat == 2, repeat >= 1
     row[9] = max(0.0, highest - 1.2)
-    row[12] = score / _SCORE
+    row[10] = score / _SCORE
 
 
 def set_leads(row: Floats, others: Floats) -> None:
@@ -111,19 +99,6 @@ def set_leads(row: Floats, others: Floats) -> None:
 
 def _lead(values: Floats, others: Floats) -> Floats:
     return np.asarray(np.clip(values - others, -_MOST_LEAD, _MOST_LEAD), np.float32)
-
-
-def _take_up(features: Floats, column: int, values: Mapping[tuple[int, int], float]) -> None:
-    """Set a column to the highest value of each step's claims."""
-    for (step, _), value in values.items():
-        features[step, column] = max(features[step, column], value / _NATS)
-
-
-def _add_up(
-    surprises: Mapping[tuple[int, int], float], others: Mapping[tuple[int, int], float]
-) -> dict[tuple[int, int], float]:
-    """Return of each claim, and of each step by itself, what both say of it together."""
-    return {claim: surprises.get(claim, 0.0) + others.get(claim, 0.0) for claim in dict.fromkeys((*surprises, *others))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from blamespan_tracer.auto.claim_model import ClaimModel, ClaimRows, read_claims
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Claim, Ledger, Mention, read_ledger
 from blamespan_tracer.ledger.ledger import TASK
-from blamespan_tracer.reader.layout import Expectation
 
 __all__ = [
     "Observation",
@@ -52,9 +51,6 @@ _SHORTEST_REPEAT = 20
 
 _PER_STEP = "steps"
 """Form of what is observed of a step rather than of a claim."""
-
-_READ = "read "
-"""Begins the forms of claims that a language model read: they are counted apart, as it does not read every run."""
 
 _PRIOR_CLAIMS = 50.0
 """Added to how many sound claims were seen: a form that is hardly ever seen surprises nobody."""
@@ -96,11 +92,6 @@ class Observation:
     source: Mention | None = None
     place: int = -1
 
-    @property
-    def is_read(self) -> bool:
-        """Whether a language model observed it, not the ledger or a check."""
-        return self.form.startswith(_READ)
-
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
@@ -126,24 +117,14 @@ class ObservedRun:
     claims: ClaimRows
     scores: NDArray[np.float64]
 
-    def count_claims(self) -> Iterator[tuple[str, int]]:
-        """Yield forms, some of them several times, and how many claims there are; each claim is counted once."""
-        return ((form, count) for (form, _), count in self.n_claims.items() if not form.startswith(_READ))
 
-
-def observe(
-    trace: MessageActionTrace,
-    results: Sequence[CheckResult],
-    ledger: Ledger | None = None,
-    expectations: Sequence[Expectation] = (),
-) -> ObservedRun:
+def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: Ledger | None = None) -> ObservedRun:
     """Observe a run.
 
     Args:
         trace: The run.
         results: What the bundled checks come to on it.
         ledger: The run's claims, where they are read already.
-        expectations: What a language model expected in the place of claims; none where it did not read the run.
     """
     ledger = ledger or read_ledger(trace)
     n_steps = len(trace.steps)
@@ -169,13 +150,6 @@ def observe(
         for result in results
         if result.step is not None and result.outcome == "fail" and not result.check.is_evidence
     ]
-    for one in expectations:
-        form, value = _READ + name_form(one.claim), one.claim.mention
-        n_claims[form, 0] += 1
-        if one.doubt > 0:
-            observations.append(
-                Observation(value.step, "unexpected", form, one.doubt, 0, one.claim, None, value.value.start)
-            )
     kept = tuple(observation for observation in observations if decides[observation.step])
     rows = read_claims(trace, ledger, decides, name_form)
     scores = np.zeros(len(rows.forms))
@@ -192,7 +166,7 @@ def lay_out_claims(rows: ClaimRows, observations: Iterable[Observation], table: 
     """
     surprises: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
     for one in observations:
-        if one.place < 0 or one.is_read:
+        if one.place < 0:
             continue
         of_claim, kind = surprises[one.step, one.place], one.kind.partition(",")[0]
         of_claim[kind] = max(of_claim.get(kind, 0.0), table.surprise(one))
@@ -229,7 +203,7 @@ class SurpriseTable:
         for (form, _), size in sizes.items():
             by_form[form] += size
         self._by_form = dict(by_form)
-        claims = [size for form, size in by_form.items() if form != _PER_STEP and not form.startswith(_READ)]
+        claims = [size for form, size in by_form.items() if form != _PER_STEP]
         self._usual = float(np.mean(claims)) if claims else 1.0
 
     @classmethod
@@ -249,11 +223,6 @@ class SurpriseTable:
             {key: np.array([circumstance for _, circumstance in values], np.uint8) for key, values in shown.items()},
             sizes,
         )
-
-    @property
-    def n_read(self) -> float:
-        """How many sound claims a language model read."""
-        return sum(size for form, size in self._by_form.items() if form.startswith(_READ))
 
     def surprise(self, observation: Observation) -> float:
         """Return how rarely a sound claim in this circumstance, or a sound step, shows this, in nats."""

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from blamespan import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, Evidence, ModeBlame, TracerIdentity
-from blamespan.errors import MissingExtra, TracerUnavailable
+from blamespan.errors import TracerUnavailable
 from blamespan.pipeline import ask_part
-from blamespan.plugins import require
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
@@ -34,20 +33,16 @@ from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
-from blamespan_tracer.ledger import Ledger, read_ledger
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
 from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
-from blamespan_tracer.reader.layout import ClaimReader, Expectation, lay_out_run
-from blamespan_tracer.reader.settings import ReaderSettings
 from blamespan_tracer.step_head import StepHead, step_head_in_use
 
-__all__ = ["AutoTracer", "ProseReading", "TrainedReader", "opinion_of_network", "read_prose", "shares_of_steps"]
+__all__ = ["AutoTracer", "ProseReading", "opinion_of_network", "read_prose", "shares_of_steps"]
 
 BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
-BUNDLED_READER = BUNDLED.with_name("reader.safetensors")
 
 _REPETITION = MAST["FM-1.3"]
 _LEAST_SHARE = 1e-4
@@ -57,8 +52,6 @@ _LEAST_SURPRISE = 3.5
 _SHARE_OF_ALARM = 2 / 3
 """Of the blame, for the step of a check that raises the alarm by itself: more than all others together."""
 _log = logging.getLogger(__name__)
-
-_LABELLED_TEAM, _PROSE = range(len(RUN_KINDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,66 +79,6 @@ class ProseReading:
     can_be_blamed: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedReader:
-    """A language model that reads runs, and what was learnt of how it reads.
-
-    Attributes:
-        model: Says what it expects in the place of claims.
-        weights: Those of `auto` with the table and the pointer of runs that the model read.
-        reads_all: Whether it reads every run that language models wrote; else those that failed or are suspected.
-
-    Raises:
-        TracerUnavailable: if the weights were learnt with another model.
-    """
-
-    model: ClaimReader
-    weights: AutoWeights
-    reads_all: bool = True
-
-    def __post_init__(self) -> None:
-        if self.weights.reader != self.model.digest:
-            raise TracerUnavailable(
-                f"expected the language model that the reader was trained with (fingerprint {self.weights.reader!r}), "
-                f"got {self.model.digest!r}. Leave BLAMESPAN_READER_MODEL out, or train the reader with this model"
-            )
-
-    @classmethod
-    def load(cls, settings: ReaderSettings, *, reads_all: bool) -> TrainedReader | None:
-        """Load it; where no language model is installed, None, with a warning, unless it reads all runs.
-
-        Raises:
-            MissingExtra: if no language model is installed, and it reads all runs.
-            TracerUnavailable: if the model or the weights cannot be loaded, or do not fit each other.
-        """
-        try:
-            for package in ("torch", "transformers"):
-                require(package, "reader")
-            from blamespan_tracer.reader.base import load_reader
-
-            model = load_reader(settings)
-        except MissingExtra as error:
-            if reads_all:
-                raise
-            _log.warning("runs are judged without a language model: %s", error)
-            return None
-        return cls(model, AutoWeights.load(settings.weights or BUNDLED_READER), reads_all)
-
-    def expect(self, trace: MessageActionTrace, ledger: Ledger, shares: NDArray[np.float64]) -> list[Expectation]:
-        """Return what the model expects in the place of claims; nothing, with a warning, where it cannot read the run.
-
-        Args:
-            trace: The run.
-            ledger: Its claims.
-            shares: (T,) of the blame, as the tracer without a reader sees it.
-        """
-        try:
-            return self.model.read(lay_out_run(trace, ledger), shares.tolist())
-        except TracerUnavailable as error:
-            _log.warning("trace %s is judged without the reader: %s", trace.trace_id, error)
-            return []
-
-
 class AutoTracer:
     """Attributes runs of every kind.
 
@@ -162,7 +95,6 @@ class AutoTracer:
         network: The tracer that it was trained beside, and
         lexical: the other one.
         outcome_head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
-        reader: Reads what language models wrote; None where none is asked for.
         step_head: Says which steps decide what language models wrote, where a user's own labels taught one.
         checks: What may raise the alarm by itself.
         check_files: Digest of the files that some of them were read from; empty where all are installed.
@@ -177,7 +109,6 @@ class AutoTracer:
         network: NetworkTracer,
         lexical: LexicalTracer,
         outcome_head: OutcomeHead | None = None,
-        reader: TrainedReader | None = None,
         step_head: StepHead | None = None,
         checks: Sequence[Check] = CONTRACTS,
         check_files: str = "",
@@ -189,11 +120,8 @@ class AutoTracer:
                 f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
             )
         self._weights, self._network, self._lexical, self._outcome_head = weights, network, lexical, outcome_head
-        self._reader, self._step_head = reader, step_head
-        self._checks, self._check_files = tuple(checks), check_files
+        self._step_head, self._checks, self._check_files = step_head, tuple(checks), check_files
         self._identity = TracerIdentity("auto", __version__, weights.digest)
-        if reader is not None and reader.reads_all:
-            self._identity = TracerIdentity("reader", __version__, reader.weights.digest)
 
     @classmethod
     def bundled(cls) -> AutoTracer:
@@ -206,32 +134,15 @@ class AutoTracer:
 
     @classmethod
     def in_use(cls) -> AutoTracer:
-        """Load the bundled weights beside the network, the heads and the reader of the environment.
+        """Load the bundled weights beside the network and the heads of the environment.
 
-        See `NetworkTracer.in_use`, `outcome_head_in_use`, `step_head_in_use` and `ReaderSettings`; there is no reader
-        without a budget.
+        See `NetworkTracer.in_use`, `outcome_head_in_use` and `step_head_in_use`.
 
         Raises:
             ConfigError: if a variable is wrong.
             MissingExtra: if a device is asked for and PyTorch is not installed.
             TracerUnavailable: if weights are missing or damaged, or there is no such device.
         """
-        settings = ReaderSettings.from_environment(os.environ)
-        return cls._in_use(TrainedReader.load(settings, reads_all=False) if settings.budget else None)
-
-    @classmethod
-    def reading(cls) -> AutoTracer:
-        """Load what `in_use` does, with the reader for every run that language models wrote: the tracer `reader`.
-
-        Raises:
-            ConfigError: if a variable is wrong.
-            MissingExtra: if no language model is installed, or a device is asked for and PyTorch is not.
-            TracerUnavailable: if weights are missing or damaged, or there is no such device.
-        """
-        return cls._in_use(TrainedReader.load(ReaderSettings.from_environment(os.environ), reads_all=True))
-
-    @classmethod
-    def _in_use(cls, reader: TrainedReader | None) -> AutoTracer:
         weights = AutoWeights.load(BUNDLED)
         network = NetworkTracer.in_use()
         if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
@@ -241,7 +152,6 @@ class AutoTracer:
             network,
             LexicalTracer.bundled(),
             outcome_head_in_use(),
-            reader,
             step_head_in_use(),
             checks_in_use(),
             digest_files(),
@@ -272,8 +182,6 @@ class AutoTracer:
             settings["outcome head"] = self._outcome_head.digest
         if self._step_head is not None:
             settings["step head"] = self._step_head.digest
-        if self._reader is not None:
-            settings |= {"reader": self._reader.weights.digest, "language model": self._reader.model.digest}
         return settings
 
     @property
@@ -322,21 +230,10 @@ class AutoTracer:
 
     def _judge(self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult]) -> Attribution:
         prediction, lexical = self._network.predict([run])[0], self._lexical.attribute([trace])[0]
-        weights, ledger = self._weights, read_ledger(trace)
+        weights = self._weights
         kinds = weights.gate.weigh(gate_features(run.features)).astype(np.float64)
-        reading = read_prose(trace, run, results, prediction, lexical, weights.table, weights.claims, ledger)
+        reading = read_prose(trace, run, results, prediction, lexical, weights.table, weights.claims)
         scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
-        reader = self._reader if kinds[_PROSE] > kinds[_LABELLED_TEAM] else None
-        if reader is not None and (
-            reader.reads_all or trace.outcome == "failed" or _failure_score(weights, scores, nothing) > NOBODY_KNOWS
-        ):
-            expectations = reader.expect(trace, ledger, reading.network)
-            if expectations:
-                weights = reader.weights
-                reading = read_prose(
-                    trace, run, results, prediction, lexical, weights.table, weights.claims, ledger, expectations
-                )
-                scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
         shares = np.zeros(len(trace.steps))
         for share, kind in zip(kinds, RUN_KINDS, strict=True):
             if share > 0:
@@ -478,8 +375,6 @@ def read_prose(
     lexical: Attribution,
     table: SurpriseTable,
     claims: ClaimModel,
-    ledger: Ledger | None = None,
-    expectations: Sequence[Expectation] = (),
 ) -> ProseReading:
     """Read a run that language models wrote.
 
@@ -491,10 +386,8 @@ def read_prose(
         lexical: what the lexical tracer says.
         table: Says what is surprising.
         claims: Says how likely a claim is wrong.
-        ledger: The run's claims, where they are read already.
-        expectations: What a language model expected in their place, where one read the run.
     """
-    observed = judge_claims(observe(trace, results, ledger, expectations), table, claims)
+    observed = judge_claims(observe(trace, results), table, claims)
     features, n_claims = evidence_features(observed, table)
     return ProseReading(
         observed,

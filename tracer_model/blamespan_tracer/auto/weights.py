@@ -22,7 +22,7 @@ from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["FORMAT", "AutoWeights", "Sharing"]
 
-FORMAT = "blamespan-auto-6"
+FORMAT = "blamespan-auto-7"
 """Changes whenever a file written before can no longer be read."""
 
 _NEVER = -1e9
@@ -78,7 +78,6 @@ class AutoWeights:
         alarm: Probability of a mistake, by the pointer, from which on a run is called failed.
         network: Digest of the weights of the network that it was trained beside, and
         lexical: of those of the lexical tracer.
-        reader: Fingerprint of the language model that read the runs it learnt from; empty where none did.
         about: Where it comes from.
         digest: Of the file.
     """
@@ -93,7 +92,6 @@ class AutoWeights:
     alarm: float
     network: str
     lexical: str
-    reader: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
 
@@ -116,7 +114,6 @@ class AutoWeights:
             "alarm": self.alarm,
             "network": self.network,
             "lexical": self.lexical,
-            "reader": self.reader,
         }
         about = {"format": FORMAT, "settings": json.dumps(settings), "about": json.dumps(dict(self.about))}
         return write_weights(path, tensors, about)
@@ -148,7 +145,6 @@ class AutoWeights:
                 alarm=settings["alarm"],
                 network=settings["network"],
                 lexical=settings["lexical"],
-                reader=settings["reader"],
                 about=json.loads(about["about"]),
                 digest=digest,
             )

@@ -326,7 +326,7 @@ class _Offsets:
 
     def find(self, value: Any) -> int:
         for form in (json.dumps(value, ensure_ascii=False), json.dumps(value), str(value)):
-            found = self._text.find(form, self._position, self._stop)
+            found = self._text.find(form, self._position, self._stop) if form else -1
             if found >= 0:
                 self._position = found + len(form)
                 return found + (form[0] == '"')

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from blamespan.errors import ConfigError
-from blamespan_lab.auto.recipe import read_auto_recipe, read_reader_recipe
+from blamespan_lab.auto.recipe import read_auto_recipe
 from blamespan_lab.language_model.contrastive.recipe import read_contrastive_recipe
 from blamespan_lab.language_model.recipe import read_causal_recipe
 from blamespan_lab.lexical.recipe import DataRecipe, FitRecipe, Recipe, read_recipe
@@ -66,7 +66,6 @@ READERS: dict[object, Callable[[Path], Any]] = {
     "network": read_network_recipe,
     "causal": read_causal_recipe,
     "contrastive": read_contrastive_recipe,
-    "reader": read_reader_recipe,
 }
 
 

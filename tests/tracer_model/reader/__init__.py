@@ -1,1 +1,0 @@
-"""Tests of the language model that reads runs."""

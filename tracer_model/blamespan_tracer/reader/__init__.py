@@ -1,1 +1,0 @@
-"""A pretrained language model reads a run, and says which of its claims it did not expect."""
