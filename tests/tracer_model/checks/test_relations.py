@@ -5,10 +5,17 @@ Each mistake stands beside its sound twin: the same run with the value that belo
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, apply_checks
+from blamespan_tracer.ledger.records import find_tables
+from blamespan_tracer.ledger.values import find_values
 from tests.tracer_model.representation.teams import Said, team
 
 _MARKDOWN = "| Region | Q1 2025 | Q2 2025 |\n|---|---:|---:|\n| North | 4,188 | 3,975 |\n| South | 4,410 | 4,812 |"
@@ -166,3 +173,42 @@ def test_what_failed_is_not_done_again_as_it_was() -> None:
     assert _broken(_tried(denied, denied, change=True), "failed-action-changed") == []
     assert _broken(_tried(late, late), "failed-action-changed") == []
     assert _broken(_tried(denied, "ok"), "failed-action-changed") == []
+
+
+_JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    st.text(alphabet='|,;: \n\tab1-=*_#.{}[]"', max_size=120) | _JSON_VALUES.map(lambda value: f"x {json.dumps(value)}")
+)
+def test_any_text_is_read_for_tables(text: str) -> None:
+    """Whatever looks like a table or like JSON is read, or left alone; cells lie within the text."""
+    tables = find_tables(text, sorted(find_values(text), key=lambda value: value.start))
+
+    for row in (row for table in tables for row in table.rows):
+        assert 0 <= row.start <= row.stop
+        assert all(0 <= cell.start <= len(text) for cell in row.cells.values())
+
+
+def test_time_grows_with_the_length_of_the_run() -> None:
+    """Ten times the tables and answers take at most some thirty times as long."""
+
+    def seconds(n_rows: int) -> float:
+        table = "\n".join(["sku,name,stock", *(f"B-{row},Holm {row},{row * 7}" for row in range(n_rows))])
+        said: list[Said] = []
+        for number in range(n_rows // 4):
+            said += [
+                ("a", f'ask({{"item": "B-{number}"}})', "tool_call"),
+                ("a", f'{{"stock": {number * 7}, "name": "Holm"}}', "tool_result"),
+                ("a", f"B-{number} has a stock of {number * 7}."),
+            ]
+        run = _answered(table, "Read.", *said)
+        began = time.process_time()
+        _broken(run, "value-of-its-row")
+        return time.process_time() - began
+
+    assert seconds(800) < 30 * seconds(80) + 1

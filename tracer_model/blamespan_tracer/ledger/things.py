@@ -27,6 +27,8 @@ _MAX_CHARS: Final = 40_000
 """Of a longer text the beginning is read for statements."""
 _MAX_STATING: Final = 20
 """Statements of one value that are kept."""
+_MAX_ANSWERS: Final = 40
+"""Answers of one tool that are held against each other."""
 _MAX_CANDIDATES: Final = 200
 """Rows that one word names; a word that names more names none."""
 
@@ -106,12 +108,12 @@ class Things:
     def add_answer(self, call: Step, result: Step, said: _Said) -> None:
         """Take up what a tool answered as a row of its table: the things that the call asked for name it."""
         records = [table for table in said.tables if len(table.rows) == 1 and not table.rows[0].name]
-        if not records:
+        tool, _, arguments = call.content.partition("(")
+        answers = self._answers[tool]
+        if not records or len(answers) >= _MAX_ANSWERS:
             return
         row = records[0].rows[0]
-        tool, _, arguments = call.content.partition("(")
         names = frozenset(word.casefold() for word in _WORD.findall(_arguments_only(arguments)))
-        answers = self._answers[tool]
         answers.append((names, SourceRow(result.index, False, row, result.content[row.start : row.stop])))
         if len(answers) > 1:
             times = Counter(word for words, _ in answers for word in words)
