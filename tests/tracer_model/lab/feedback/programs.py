@@ -9,7 +9,7 @@ from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -42,9 +42,9 @@ class Solver(BaseChatModel):
 
 def graph() -> Any:
     """One that asks, one that works it out, and one that repeats it."""
-    solver = Solver()
+    planner, solver = FakeListChatModel(responses=["Let the solver multiply."]), Solver()
     builder = StateGraph(MessagesState)
-    builder.add_node("planner", lambda state: {"messages": [AIMessage("Let the solver multiply.", name="planner")]})
+    builder.add_node("planner", lambda state: {"messages": [planner.invoke(state["messages"])]})
     builder.add_node("solver", lambda state: {"messages": [solver.invoke(state["messages"])]})
     builder.add_edge(START, "planner")
     builder.add_edge("planner", "solver")
