@@ -168,7 +168,7 @@ def compare(row: Row, runs: list[dict[str, Any]], *, is_outcome_known: bool) -> 
     program = row.program
     steps = [step for part in runs for step in part["steps"]]
     row.recorded = len(steps)
-    row.trace_ids = list(dict.fromkeys(part["trace_id"] for part in runs))
+    row.trace_ids = list(dict.fromkeys(trace_id for run in runs for trace_id in run["trace_ids"]))
     if not runs:
         row.misses.append("no run was recorded")
         return
