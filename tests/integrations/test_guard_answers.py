@@ -285,10 +285,8 @@ def test_calls_in_nodes_of_their_own_are_answered_by_id() -> None:
     assert paid == [20]
 
 
-def test_answer_to_the_program_is_none_to_the_guard() -> None:
-    """What a tool itself asks is answered to the tool; the guard's question comes after it, and is shown."""
-    paid: list[int] = []
-    heard: list[str] = []
+def wait_tool(heard: list[str]) -> Any:
+    """A tool that stops the program with a question of its own."""
 
     @tool
     def wait() -> str:
@@ -296,8 +294,16 @@ def test_answer_to_the_program_is_none_to_the_guard() -> None:
         heard.append(str(interrupt("go on?")))
         return heard[-1]
 
+    return wait
+
+
+def test_answer_to_the_program_is_none_to_the_guard() -> None:
+    """What a tool itself asks is answered to the tool; the guard's question comes after it, and is shown."""
+    paid: list[int] = []
+    heard: list[str] = []
+
     first_asks = AIMessage("", tool_calls=[{"name": "wait", "args": {}, "id": "call_w"}])
-    graph = graph_of([pay_tool(paid), wait], first_asks, asks(900))
+    graph = graph_of([pay_tool(paid), wait_tool(heard)], first_asks, asks(900))
     with blamespan.guard(ASKS):
         graph.invoke(GIVEN, CONFIG)
         second = graph.invoke(Command(resume="yes"), CONFIG)
@@ -313,15 +319,9 @@ def test_program_and_guard_that_ask_in_one_node_each_hear_their_own_answer(first
     paid: list[int] = []
     heard: list[str] = []
 
-    @tool
-    def wait() -> str:
-        """Wait for somebody."""
-        heard.append(str(interrupt("go on?")))
-        return heard[-1]
-
     names = ["wait", "pay"] if first_tool == "wait" else ["pay", "wait"]
     both = [{"name": name, "args": {"amount": 900} if name == "pay" else {}, "id": f"call_{name}"} for name in names]
-    graph = graph_of([pay_tool(paid), wait], AIMessage("", tool_calls=both))
+    graph = graph_of([pay_tool(paid), wait_tool(heard)], AIMessage("", tool_calls=both))
     with blamespan.guard(ASKS):
         state = graph.invoke(GIVEN, CONFIG)
         for _ in range(4):

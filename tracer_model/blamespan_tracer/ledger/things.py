@@ -94,7 +94,7 @@ class Things:
     _stating: dict[Key, list[frozenset[str]]] = field(default_factory=lambda: defaultdict(list))
     _answers: dict[str, list[tuple[frozenset[str], SourceRow]]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, step: int, said: _Said, *, is_input: bool = False) -> None:
+    def add(self, step: int, said: _ReadText, *, is_input: bool = False) -> None:
         """Take up what a text states."""
         for table in said.tables:
             rows = [SourceRow(step, is_input, row, said.text[row.start : row.stop]) for row in table.rows]
@@ -105,7 +105,7 @@ class Things:
                 if len(known) < _MAX_STATING:
                     known.append(statement.words)
 
-    def add_answer(self, call: Step, result: Step, said: _Said) -> None:
+    def add_answer(self, call: Step, result: Step, said: _ReadText) -> None:
         """Take up what a tool answered as a row of its table: the things that the call asked for name it."""
         records = [table for table in said.tables if len(table.rows) == 1 and not table.rows[0].name]
         tool, _, arguments = call.content.partition("(")
@@ -163,7 +163,7 @@ def _arguments_only(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _ReadText:
     """A text, its tables and its statements."""
 
     text: str
@@ -171,11 +171,11 @@ class _Said:
     statements: Sequence[Statement]
 
 
-def _read_text(step: int, text: str) -> _Said:
+def _read_text(step: int, text: str) -> _ReadText:
     text = text[:_MAX_CHARS]
     values = sorted(find_values(text), key=lambda value: value.start)
     tables = find_tables(text, values)
-    return _Said(text, tables, list(_cut_statements(step, text, values, tables)))
+    return _ReadText(text, tables, list(_cut_statements(step, text, values, tables)))
 
 
 def _cut_statements(step: int, text: str, values: Sequence[Value], tables: Sequence[Table]) -> Iterator[Statement]:

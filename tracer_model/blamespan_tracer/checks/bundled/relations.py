@@ -41,14 +41,14 @@ def values_stay_in_their_columns(run: ExaminedRun) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _MisplacedValues:
     """Findings about the rows and about the columns that values are said of."""
 
     rows: tuple[Finding, ...]
     columns: tuple[Finding, ...]
 
 
-def _judge_values(run: Analysis) -> _Judged:
+def _judge_values(run: Analysis) -> _MisplacedValues:
     """Hold the values of every statement against the tables that stood before it, in one reading of the run."""
     rows: list[Finding] = []
     columns: list[Finding] = []
@@ -62,7 +62,7 @@ def _judge_values(run: Analysis) -> _Judged:
                 if value.form not in ("quotation", "opposite", "name"):
                     rows += _describe(statement, _find_other_row(value, statement, things))
                     columns += _describe(statement, _find_other_column(value, statement, things))
-    return _Judged(tuple(rows), tuple(columns))
+    return _MisplacedValues(tuple(rows), tuple(columns))
 
 
 _Found: TypeAlias = tuple[SourceRow, str] | bool | None
