@@ -1,9 +1,8 @@
 """How likely a claim is wrong, by all that the ledger says of it together: gradient-boosted trees over claims.
 
-A surprise says how rare one contradiction is by itself. Which of two equally rare ones is a mistake depends on the
-rest: whether the claim has a source elsewhere, who stated what contradicts it, whether its neighbours were copied from
-there, whether anybody says it again. The trees learnt that from claims that were changed in runs of language models:
-they rank the changed claim of a run before its others.
+Whether a contradicted claim is a mistake depends on the rest: whether the claim has a source elsewhere, who stated what
+contradicts it, whether its neighbours were copied from there, whether anybody says it again. The trees learnt that from
+claims that were changed in runs of language models: they rank the changed claim of a run before its others.
 
 Dims: C claims of a run, F features of a claim, M trees, N nodes of all of them.
 
@@ -14,7 +13,7 @@ and less derivation never make a claim less likely wrong.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
@@ -34,8 +33,8 @@ __all__ = [
     "ClaimRows",
     "ClaimingStep",
     "lay_out_steps",
+    "name_form",
     "read_claims",
-    "with_surprises",
 ]
 
 Floats = NDArray[np.float32]
@@ -69,14 +68,12 @@ _OF_CLAIM = (
     "is said again",
     "is an argument",
     "known values",
-    "surprise, unsupported",
     "is in a sum that does not hold",
     "is in a sum that holds",
 )
 _OF_SOURCE = (*(f"source in {place}" for place in _PLACES), "steps since its source", "spelt as in its source")
 _OF_CONTRADICTION = (
     "found",
-    "surprise",
     "strength",
     "words that agree",
     "unused",
@@ -105,7 +102,6 @@ CLAIM_FEATURES: Final = (
     *_OF_SOURCE,
     *(f"{kind}: {what}" for kind in _KINDS for what in _OF_CONTRADICTION),
     *_OF_STEP,
-    "greatest surprise",
 )
 """What each column means."""
 
@@ -114,16 +110,13 @@ MONOTONE: Final[Mapping[str, int]] = {
     "words that agree with its source": -1,
     "words that agree with its source rather": -1,
     "derivation": -1,
-    "surprise, unsupported": 1,
     "is in a sum that does not hold": 1,
     "is in a sum that holds": -1,
-    "greatest surprise": 1,
     **{
         f"{kind}: {what}": sign
         for kind in _KINDS
         for what, sign in {
             "found": 1,
-            "surprise": 1,
             "strength": 1,
             "copied along": 1,
             "repaired": -1,
@@ -133,9 +126,9 @@ MONOTONE: Final[Mapping[str, int]] = {
 }
 """Features that only ever speak against a claim (1), or for it (-1)."""
 
-_COLUMN: Final = {name: index for index, name in enumerate(CLAIM_FEATURES)}
-_GREATEST = _COLUMN["greatest surprise"]
-_SURPRISES = {kind: _COLUMN[f"{kind}: surprise"] for kind in _KINDS} | {"unsupported": _COLUMN["surprise, unsupported"]}
+_LONG_NUMBER = 4
+"""Digits from which on a number is a long one: few long numbers are equal by chance."""
+
 _MOST_NATS = 20.0
 _ROWS_AT_ONCE = 4_096
 
@@ -147,14 +140,14 @@ class ClaimRows:
     Attributes:
         steps: (C,) the step that makes each, and
         places: (C,) its offset in the step.
-        forms: Form of each.
-        features: (C, F); surprises are 0 until `with_surprises` fills them in.
+        features: (C, F).
+        claims: Them.
     """
 
     steps: NDArray[np.int64]
     places: NDArray[np.int64]
-    forms: tuple[str, ...]
     features: Floats
+    claims: tuple[Claim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +174,7 @@ class ClaimingStep:
 
 
 def read_claims(
-    trace: MessageActionTrace, ledger: Ledger, decides: NDArray[np.bool_], form_of: Callable[[Claim], str]
+    trace: MessageActionTrace, ledger: Ledger, decides: NDArray[np.bool_]
 ) -> ClaimRows:
     """Lay out the claims of the steps that an agent decides.
 
@@ -189,7 +182,6 @@ def read_claims(
         trace: The run.
         ledger: Its claims.
         decides: (T,) bool.
-        form_of: Names the form of a claim.
     """
     agents = [step.agent if trace.can_be_blamed(step) else None for step in trace.steps]
     decisions = np.flatnonzero(decides).tolist()
@@ -205,35 +197,33 @@ def read_claims(
         )
         for index in decisions
     )
-    return lay_out_steps(((step, ledger.claims[step.index]) for step in places), agents, form_of)
+    return lay_out_steps(((step, ledger.claims[step.index]) for step in places), agents)
 
 
 def lay_out_steps(
     steps: Iterable[tuple[ClaimingStep, Sequence[Claim]]],
     agents: Sequence[str | None],
-    form_of: Callable[[Claim], str],
 ) -> ClaimRows:
     """Lay out the claims of steps.
 
     Args:
         steps: Each with its claims.
         agents: Of every step before them the agent that can be blamed for it; None where nobody can.
-        form_of: Names the form of a claim.
     """
     found = [
-        (step, claim, row) for step, claims in steps for claim, row in _describe_step(step, claims, agents, form_of)
+        (step, claim, row) for step, claims in steps for claim, row in _describe_step(step, claims, agents)
     ]
     features = np.array([row for _, _, row in found], np.float32).reshape(len(found), len(CLAIM_FEATURES))
     return ClaimRows(
         np.array([step.index for step, _, _ in found], np.int64),
         np.array([claim.mention.value.start for _, claim, _ in found], np.int64),
-        tuple(form_of(claim) for _, claim, _ in found),
         features,
+        tuple(claim for _, claim, _ in found),
     )
 
 
 def _describe_step(
-    step: ClaimingStep, claims: Sequence[Claim], agents: Sequence[str | None], form_of: Callable[[Claim], str]
+    step: ClaimingStep, claims: Sequence[Claim], agents: Sequence[str | None]
 ) -> Iterator[tuple[Claim, list[float]]]:
     n_supported = sum(claim.support is not None for claim in claims)
     n_calculated = sum(claim.calculated.operands != "" for claim in claims)
@@ -247,13 +237,12 @@ def _describe_step(
         float(step.is_call),
         math.log1p(len(step.content)),
         math.log1p(step.n_steps),
-        0.0,
     ]
     sums = equations(step.content) if claims else ()
     for claim in claims:
         start = claim.mention.value.start
         holds = {one.holds for one in sums if one.start <= start < one.end}
-        row = [float(form_of(claim) == one) for one in _FORMS]
+        row = [float(name_form(claim) == form) for form in _FORMS]
         row += _describe_claim(claim, agents, step.agent, is_wrong_sum=False in holds, is_right_sum=True in holds)
         found = {one.kind: one for one in claim.contradictions}
         for kind in _KINDS:
@@ -261,20 +250,14 @@ def _describe_step(
         yield claim, row + of_step
 
 
-def with_surprises(rows: ClaimRows, surprises: Mapping[tuple[int, int], Mapping[str, float]]) -> Floats:
-    """Return the (C, F) features with how surprising each claim's contradictions are.
-
-    Args:
-        rows: The claims.
-        surprises: By step and offset of a claim: by the kind of contradiction, or `unsupported`, the surprise in nats.
-    """
-    features = rows.features.copy()
-    for index, place in enumerate(zip(rows.steps.tolist(), rows.places.tolist(), strict=True)):
-        for kind, surprise in surprises.get(place, {}).items():
-            column = _SURPRISES[kind]
-            features[index, column] = max(features[index, column], surprise)
-            features[index, _GREATEST] = max(features[index, _GREATEST], surprise)
-    return features
+def name_form(claim: Claim) -> str:
+    """Name what a claim is: its form, and of a number how it is written."""
+    value = claim.mention.value
+    if value.form == "number":
+        if value.text[0].isalpha():
+            return "number word"
+        return "long number" if len(value.key.lstrip("-").replace(".", "")) >= _LONG_NUMBER else "short number"
+    return value.form
 
 
 def _describe_claim(
@@ -292,7 +275,6 @@ def _describe_claim(
         float(claim.is_repeated),
         float(claim.is_argument),
         math.log1p(claim.n_known),
-        0.0,
         float(is_wrong_sum),
         float(is_right_sum),
     ]
@@ -314,7 +296,6 @@ def _describe_contradiction(
     rest = found.n_around - found.n_alongside
     return [
         1.0,
-        0.0,
         min(found.surprise, _MOST_NATS),
         float(found.agreement),
         float(found.is_unused),

@@ -1,20 +1,22 @@
-"""Quote the claims that stand out in the most blamed steps, each as the sentence that makes it."""
+"""Quote what speaks against the most blamed steps: the contradicted claim, or the words that break a check.
+
+Dims: T steps of a run.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from blamespan.attribution import Contradicted, Evidence
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.auto.observations import Observation, ObservedRun, SurpriseTable
+from blamespan_tracer.auto.observed_run import ObservedRun
+from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Mention
-from blamespan_tracer.ledger.ledger import TASK
+from blamespan_tracer.ledger.ledger import TASK, Claim, Contradiction
 
-__all__ = ["MIN_SURPRISE", "quote_claims"]
-
-MIN_SURPRISE = 5.0
-"""Observations that more than one sound claim in 150 shows are no evidence."""
+__all__ = ["DoubtedClaim", "find_doubted_claims", "quote_steps", "strongest_contradiction"]
 
 _LEAST_OF_TOP = 0.1
 """Steps with less than this much of the most blamed step's share are not quoted: nobody blames them."""
@@ -25,40 +27,82 @@ _SPACE = re.compile(r"\s")
 _BORDER = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def quote_claims(
-    trace: MessageActionTrace, shares: Sequence[float], run: ObservedRun, table: SurpriseTable
+@dataclass(frozen=True, slots=True)
+class DoubtedClaim:
+    """A claim that a source contradicts, and that stands above usual sound claims.
+
+    Attributes:
+        claim: It.
+        contradiction: The strongest against it.
+        score: Of the trees, above the floor.
+    """
+
+    claim: Claim
+    contradiction: Contradiction
+    score: float
+
+
+def strongest_contradiction(claim: Claim) -> Contradiction | None:
+    """Return what most contradicts a claim, what the run puts right left out; None where nothing does."""
+    standing = [one for one in claim.contradictions if not one.is_repaired]
+    return max(standing, key=lambda one: one.surprise, default=None)
+
+
+def find_doubted_claims(run: ObservedRun, least_score: float = 0.0) -> Mapping[int, DoubtedClaim]:
+    """Return, by step, the likeliest wrong of the claims that a source contradicts.
+
+    Args:
+        run: What is observed of a run.
+        least_score: Claims whose score is not above it are left out.
+    """
+    doubted: dict[int, DoubtedClaim] = {}
+    for claim, score in zip(run.claims.claims, run.scores.tolist(), strict=True):
+        if score <= least_score:
+            continue
+        step = claim.mention.step
+        if step in doubted and doubted[step].score >= score:
+            continue
+        if (contradiction := strongest_contradiction(claim)) is not None:
+            doubted[step] = DoubtedClaim(claim, contradiction, score)
+    return doubted
+
+
+def quote_steps(
+    trace: MessageActionTrace,
+    shares: Sequence[float],
+    doubted: Mapping[int, DoubtedClaim],
+    results: Sequence[CheckResult],
 ) -> list[Evidence]:
-    """Quote the contradicted claim that most speaks against each of the three most blamed steps that have one.
+    """Quote what most speaks against each of the three most blamed steps against which anything speaks.
 
     Args:
         trace: The run.
         shares: (T,) of the blame.
-        run: What is observed of it.
-        table: Says how surprising that is.
+        doubted: By step, its likeliest wrong claim.
+        results: Of checks; the words that break one are quoted where no source contradicts the step.
     """
-    claims = zip(run.claims.steps.tolist(), run.claims.places.tolist(), strict=True)
-    scores = dict(zip(claims, run.scores.tolist(), strict=True))
-    best: dict[int, tuple[float, Observation]] = {}
-    for observation in run.observations:
-        if observation.claim is None or observation.kind == "unsupported":
-            continue
-        surprise = table.surprise(observation)
-        together = surprise + scores.get((observation.step, observation.place), 0.0)
-        if surprise >= MIN_SURPRISE and together > best.get(observation.step, (0.0, None))[0]:
-            best[observation.step] = together, observation
+    broken = {
+        result.step: result
+        for result in reversed(results)
+        if result.step is not None and result.outcome == "fail" and result.quote and not result.is_repaired
+    }
     least = _LEAST_OF_TOP * max(shares, default=0.0)
-    blamed = [step for step in best if shares[step] > 0 and shares[step] >= least]
-    ranked = sorted(blamed, key=lambda step: (-shares[step], step))[:_MAX_STEPS]
+    blamed = [step for step in {*doubted, *broken} if shares[step] > 0 and shares[step] >= least]
     quotes = []
-    for step in ranked:
-        observation = best[step][1]
-        assert observation.claim is not None
-        quote, source = _quote(trace, observation.claim.mention), observation.source
-        contradicted = None
-        if source is not None:
-            contradicted = Contradicted(None if source.step == TASK else source.step, _quote(trace, source))
-        quotes.append(Evidence(step, quote, shares[step], contradicted))
+    for step in sorted(blamed, key=lambda step: (-shares[step], step))[:_MAX_STEPS]:
+        if step in doubted:
+            quotes.append(_quote_claim(trace, doubted[step], shares[step]))
+        else:
+            source = broken[step].source
+            contradicted = None if source is None else Contradicted(source.step, source.quote)
+            quotes.append(Evidence(step, broken[step].quote, shares[step], contradicted))
     return [quote for quote in quotes if quote.quote]
+
+
+def _quote_claim(trace: MessageActionTrace, doubted: DoubtedClaim, share: float) -> Evidence:
+    mention, source = doubted.claim.mention, doubted.contradiction.source
+    contradicted = Contradicted(None if source.step == TASK else source.step, _quote(trace, source))
+    return Evidence(mention.step, _quote(trace, mention), share, contradicted)
 
 
 def _quote(trace: MessageActionTrace, mention: Mention) -> str:

@@ -1,80 +1,64 @@
-"""The tracer `auto`: weighs what a run says against itself, beside where mistakes usually are."""
+"""The tracer `auto`, from top to bottom: ledger and checks, features of steps, one model, evidence, error mode."""
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, Evidence, ModeBlame, TracerIdentity
-from blamespan.errors import TracerUnavailable
-from blamespan.pipeline import ask_part
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
-from blamespan_tracer.alternatives.lexical import LexicalTracer
-from blamespan_tracer.alternatives.network.inputs import RunInputs
-from blamespan_tracer.alternatives.network.prose_expert import gate_features
-from blamespan_tracer.alternatives.network.tracer import NetworkPrediction, NetworkTracer
-from blamespan_tracer.auto.claim_model import ClaimModel
-from blamespan_tracer.auto.evidence import quote_claims
-from blamespan_tracer.auto.evidence_pointer import evidence_features
-from blamespan_tracer.auto.experts import RUN_KINDS, labelled_team_features
+from blamespan_tracer.auto.evidence import DoubtedClaim, find_doubted_claims, quote_steps
 from blamespan_tracer.auto.loops import find_loops, fold_loops
-from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, judge_claims, observe
+from blamespan_tracer.auto.observed_run import ObservedRun, judge_claims, observe
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls, restore_order
 from blamespan_tracer.auto.plain_features import plain_features
-from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.auto.step_model import StepScores, evidence_features
+from blamespan_tracer.auto.step_prior import prior_features
+from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.checks import CONTRACTS, Check, CheckResult, apply_checks, checks_in_use
 from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
+from blamespan_tracer.modes import mode_of
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.step_head import StepHead, step_head_in_use
 
-__all__ = ["AutoTracer", "ProseReading", "opinion_of_network", "read_prose", "shares_of_steps"]
-
-BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
+__all__ = ["AutoTracer", "ReadRun"]
 
 _REPETITION = MAST["FM-1.3"]
-_LEAST_SHARE = 1e-4
 _MAX_EVIDENCE = 3
-_LEAST_SURPRISE = 3.5
-"""In nats: what more than one sound claim in 33 shows contradicts nothing."""
+_LEAST_DOUBT = 1.0
+"""Score, above that of usual sound claims, from which on a contradicted claim may call a run failed."""
+_LEAST_NATS = 3.5
+"""Of broken checks, likewise."""
 _SHARE_OF_ALARM = 2 / 3
 """Of the blame, for the step of a check that raises the alarm by itself: more than all others together."""
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ProseReading:
-    """What is read of a run.
+class ReadRun:
+    """A run as the model reads it.
 
     Dims: T steps of the run.
 
     Attributes:
-        observed: What stands out.
-        features: (T, F) of `evidence_features`, and
-        n_claims: the logarithm of how many claims there are.
-        network: (T,) shares of the blame by the network, and
-        lexical: (T,) by the lexical tracer.
+        trace: The run.
+        results: What checks come to on it.
+        observed: What it says against its steps.
         plain: (T, P) of `plain_features`.
         can_be_blamed: (T,) bool.
     """
 
+    trace: MessageActionTrace
+    results: Sequence[CheckResult]
     observed: ObservedRun
-    features: NDArray[np.float32]
-    n_claims: NDArray[np.float32]
-    network: NDArray[np.float64]
-    lexical: NDArray[np.float64]
     plain: NDArray[np.float64]
     can_be_blamed: NDArray[np.bool_]
 
@@ -82,9 +66,8 @@ class ProseReading:
 class AutoTracer:
     """Attributes runs of every kind.
 
-    Each step has a score: what the network says, or for teams like those of which people labelled failures what these
-    taught of place and speaker; and on top of it what the run says against the step: claims that contradict their
-    sources, broken checks, repetition.
+    Each step has a score: what the run says against it (claims that contradict their sources, broken checks,
+    repetition), and where mistakes usually are. One model weighs both.
 
     A broken check that hardly any sound run breaks raises the alarm by itself, and its step is blamed most, unless the
     run puts it right later: see `blamespan_tracer.checks.alarms`. Where a workflow's run contradicts its own record (a
@@ -92,35 +75,22 @@ class AutoTracer:
 
     Args:
         weights: What it was trained to.
-        network: The tracer that it was trained beside, and
-        lexical: the other one.
         outcome_head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
-        step_head: Says which steps decide what language models wrote, where a user's own labels taught one.
-        checks: What may raise the alarm by itself.
+        step_head: Says which steps decide, where a user's own labels taught one.
+        checks: What is checked.
         check_files: Digest of the files that some of them were read from; empty where all are installed.
-
-    Raises:
-        TracerUnavailable: if it was trained beside others.
     """
 
     def __init__(
         self,
         weights: AutoWeights,
-        network: NetworkTracer,
-        lexical: LexicalTracer,
         outcome_head: OutcomeHead | None = None,
         step_head: StepHead | None = None,
         checks: Sequence[Check] = CONTRACTS,
         check_files: str = "",
     ) -> None:
-        beside = (network.network.digest, lexical.lexicon.digest)
-        if (weights.network, weights.lexical) != beside:
-            raise TracerUnavailable(
-                f"expected the network {weights.network!r} and the lexicon {weights.lexical!r} that the tracer auto "
-                f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
-            )
-        self._weights, self._network, self._lexical, self._outcome_head = weights, network, lexical, outcome_head
-        self._step_head, self._checks, self._check_files = step_head, tuple(checks), check_files
+        self._weights, self._outcome_head, self._step_head = weights, outcome_head, step_head
+        self._checks, self._check_files = tuple(checks), check_files
         self._identity = TracerIdentity("auto", __version__, weights.digest)
 
     @classmethod
@@ -130,32 +100,20 @@ class AutoTracer:
         Raises:
             TracerUnavailable: if they are missing or damaged.
         """
-        return cls(AutoWeights.load(BUNDLED), NetworkTracer.bundled(), LexicalTracer.bundled())
+        return cls(AutoWeights.load(BUNDLED))
 
     @classmethod
     def in_use(cls) -> AutoTracer:
-        """Load the bundled weights beside the network and the heads of the environment.
+        """Load the bundled weights beside the checks and the heads of the environment.
 
-        See `NetworkTracer.in_use`, `outcome_head_in_use` and `step_head_in_use`.
+        See `checks_in_use`, `outcome_head_in_use` and `step_head_in_use`.
 
         Raises:
             ConfigError: if a variable is wrong.
-            MissingExtra: if a device is asked for and PyTorch is not installed.
-            TracerUnavailable: if weights are missing or damaged, or there is no such device.
+            TracerUnavailable: if weights are missing or damaged.
         """
         weights = AutoWeights.load(BUNDLED)
-        network = NetworkTracer.in_use()
-        if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
-            weights = replace(weights, network=network.network.digest)
-        return cls(
-            weights,
-            network,
-            LexicalTracer.bundled(),
-            outcome_head_in_use(),
-            step_head_in_use(),
-            checks_in_use(),
-            digest_files(),
-        )
+        return cls(weights, outcome_head_in_use(), step_head_in_use(), checks_in_use(), digest_files())
 
     @property
     def identity(self) -> TracerIdentity:
@@ -163,19 +121,9 @@ class AutoTracer:
         return self._identity
 
     @property
-    def network(self) -> NetworkTracer:
-        """The tracer that says where mistakes usually are."""
-        return self._network
-
-    @property
-    def lexical(self) -> LexicalTracer:
-        """The tracer that says whose words are like those of agents at fault."""
-        return self._lexical
-
-    @property
     def settings(self) -> dict[str, str | float]:
         """What decides its verdicts beside the weights."""
-        settings: dict[str, str | float] = {"network": self._network.network.digest}
+        settings: dict[str, str | float] = {}
         if self._check_files:
             settings["checks"] = self._check_files
         if self._outcome_head is not None:
@@ -184,35 +132,76 @@ class AutoTracer:
             settings["step head"] = self._step_head.digest
         return settings
 
-    @property
-    def device(self) -> str:
-        """Where the network computes: `cpu`, or as PyTorch calls it."""
-        return self._network.device
-
-    @property
-    def batch_runs(self) -> int:
-        """How many runs it takes at once."""
-        return self._network.batch_runs
-
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
-        ordered = [order_parallel_calls(trace) for trace in traces]
-        verdicts = self._attribute([trace for trace, _ in ordered])
-        return [restore_order(verdict, places) for verdict, (_, places) in zip(verdicts, ordered, strict=True)]
+        return [self._attribute(trace) for trace in traces]
 
-    def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
-        verdicts: dict[int, Attribution] = {}
-        for index, trace in enumerate(traces):
-            by_rule = self._judge_orchestration(trace)
-            if by_rule is not None:
-                verdicts[index] = by_rule
-            elif (why := abstention_reason(trace)) is not None:
-                verdicts[index] = Attribution.abstain(trace, why, self._identity)
-        judged = [index for index in range(len(traces)) if index not in verdicts]
-        readings = self._network.read([traces[index] for index in judged])
-        for index, (run, results) in zip(judged, readings, strict=True):
-            verdicts[index] = self._judge(traces[index], run, results)
-        return [verdicts[index] for index in range(len(traces))]
+    def _attribute(self, trace: MessageActionTrace) -> Attribution:
+        ordered, places = order_parallel_calls(trace)
+        verdict = self._judge_orchestration(ordered)
+        if verdict is None and (reason := abstention_reason(ordered)) is not None:
+            verdict = Attribution.abstain(ordered, reason, self._identity)
+        return restore_order(verdict or self._judge(self.read(ordered)), places)
+
+    def read(self, trace: MessageActionTrace) -> ReadRun:
+        """Read a run: its claims, what its checks come to, and plain features of its steps."""
+        results = apply_checks(self._checks, trace)
+        observed = judge_claims(observe(trace, results), self._weights.claims)
+        can_be_blamed = np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_)
+        return ReadRun(trace, results, observed, plain_features(trace), can_be_blamed)
+
+    def score(self, run: ReadRun) -> StepScores:
+        """Return what the model says of a run."""
+        return self._weights.model.score(
+            evidence_features(run.observed),
+            run.observed.n_claims,
+            run.observed.decides,
+            prior_features(run.plain),
+            run.can_be_blamed,
+        )
+
+    def share(self, run: ReadRun) -> NDArray[np.float64]:
+        """Return the (T,) shares of the blame of a run's steps; the useless steps of a loop are one mistake."""
+        return fold_loops(self.score(run).shares, find_loops(run.trace))
+
+    def _judge(self, run: ReadRun) -> Attribution:
+        trace, scores = run.trace, self.score(run)
+        shares, set_mass = fold_loops(scores.shares, find_loops(trace)), self._weights.set_mass
+        if self._step_head is not None:
+            shares = self._step_head.share(run.plain, shares, run.can_be_blamed)
+            set_mass = self._step_head.set_mass
+        doubted = find_doubted_claims(run.observed)
+        failure_score = self._score_failure(run, scores, doubted)
+        verdict = Attribution.of(
+            trace,
+            shares.tolist(),
+            failure_score=failure_score,
+            unaided_score=failure_score,
+            tracer=self._identity,
+            coverage=set_mass,
+            evidence=quote_steps(trace, shares.tolist(), doubted, run.results),
+        )
+        verdict = replace(verdict, modes=_rank_modes(run, verdict, doubted))
+        verdict = self._blame_alarms(run, verdict)
+        if self._outcome_head is not None:
+            score = self._outcome_head.failure_score(trace, verdict.unaided_score or 0.0)
+            verdict = replace(verdict, failure_score=score, unaided_score=score)
+        return verdict
+
+    def _score_failure(self, run: ReadRun, scores: StepScores, doubted: Mapping[int, DoubtedClaim]) -> float:
+        """Return how likely the run failed, on a scale on which the alarm lies at a half.
+
+        It does not call a run failed for missing sources alone: models know much that no step records.
+        """
+        alarm = self._weights.alarm
+        score = float(np.interp(scores.probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
+        step = int(scores.evidence.argmax())
+        is_shown = (
+            (step in doubted and doubted[step].score >= _LEAST_DOUBT)
+            or run.observed.checks[step] >= _LEAST_NATS
+            or run.observed.repeats[step] > 0
+        )
+        return score if is_shown else min(score, NOBODY_KNOWS)
 
     def _judge_orchestration(self, trace: MessageActionTrace) -> Attribution | None:
         """Return who is to blame by what a workflow's run contradicts, however it ended; None where it does not."""
@@ -228,61 +217,15 @@ class AutoTracer:
             verdict = replace(verdict, unaided_score=unaided)
         return verdict
 
-    def _judge(self, trace: MessageActionTrace, run: RunInputs, results: Sequence[CheckResult]) -> Attribution:
-        prediction, lexical = self._network.predict([run])[0], self._lexical.attribute([trace])[0]
-        weights = self._weights
-        kinds = weights.gate.weigh(gate_features(run.features)).astype(np.float64)
-        reading = read_prose(trace, run, results, prediction, lexical, weights.table, weights.claims)
-        scores, nothing = weights.pointer.score(reading.features, reading.n_claims, reading.observed.decides)
-        shares = np.zeros(len(trace.steps))
-        for share, kind in zip(kinds, RUN_KINDS, strict=True):
-            if share > 0:
-                shares += share * _share(weights, reading, scores, nothing, kind)
-        loops = find_loops(trace)
-        rows = _gather(run, fold_loops(shares, loops))
-        set_mass = float(kinds @ [weights.set_mass[kind] for kind in RUN_KINDS])
-        if self._step_head is not None:
-            by_tracer = shares_of_steps(run, rows, len(trace.steps))
-            rows = _gather(run, self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed))
-            set_mass = self._step_head.set_mass
-        verdict = self._network.build_verdict(
-            trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
-        )
-        blames = [step.score for step in verdict.steps]
-        failure = f"no claims are quoted of trace {trace.trace_id}"
-        claims = ask_part(lambda: quote_claims(trace, blames, reading.observed, weights.table), _log, failure) or []
-        quoted = {evidence.index for evidence in claims}
-        evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
-        failure_score = _failure_score(weights, scores, nothing)
-        if not _is_contradicted(weights, reading.observed, int(scores.argmax())):
-            failure_score = min(failure_score, NOBODY_KNOWS)
-        verdict = replace(
-            verdict,
-            tracer=self._identity,
-            failure_score=failure_score,
-            unaided_score=failure_score,
-            modes=_name_loop(verdict, loops),
-            evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:_MAX_EVIDENCE]),
-        )
-        verdict = self._blame_alarms(trace, results, verdict)
-        if self._outcome_head is not None:
-            score = self._outcome_head.failure_score(trace, verdict.unaided_score or 0.0)
-            verdict = replace(verdict, failure_score=score, unaided_score=score)
-        return verdict
-
-    def _blame_alarms(
-        self, trace: MessageActionTrace, results: Sequence[CheckResult], verdict: Attribution
-    ) -> Attribution:
+    def _blame_alarms(self, run: ReadRun, verdict: Attribution) -> Attribution:
         """Return the verdict with the checks heard that raise the alarm by themselves: their steps are blamed most.
 
         Where only symptoms raise it, a verdict that is an alarm already keeps its steps.
         """
-        known = {result.check for result in results}
-        others = apply_checks([check for check in self._checks if check not in known], trace)
-        alarms = find_alarms(trace, [*results, *others])
+        alarms = find_alarms(run.trace, run.results)
         if not alarms or (alarms[0].check.is_symptom and verdict.calls_failed):
             return verdict
-        by_rule = attribute_results(trace, alarms, self._identity)
+        by_rule = attribute_results(run.trace, alarms, self._identity)
         decisive = by_rule.decisive_step
         assert decisive is not None
         shares = [(1 - _SHARE_OF_ALARM) * step.score for step in verdict.steps]
@@ -292,7 +235,7 @@ class AutoTracer:
         for item in (*by_rule.evidence, *verdict.evidence):
             quoted.setdefault((item.index, item.quote), replace(item, score=shares[item.index]))
         return Attribution.of(
-            trace,
+            run.trace,
             shares,
             failure_score=score,
             unaided_score=score,
@@ -303,98 +246,18 @@ class AutoTracer:
         )
 
 
-def _share(
-    weights: AutoWeights, reading: ProseReading, scores: NDArray[np.float32], nothing: float, kind: str
-) -> NDArray[np.float64]:
-    """Return the (T,) shares of the blame as the experts for one kind of runs give them."""
-    if kind == "labelled team":
-        opinion = weights.labelled_team.score(labelled_team_features(reading.plain, reading.network, reading.lexical))
-    else:
-        opinion = opinion_of_network(reading.network)
-    return weights.sharing[kind].share(opinion, scores, nothing, reading.can_be_blamed)
-
-
-def opinion_of_network(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the network's opinion of each step of a run, by its shares of the blame."""
-    return np.log(shares + _LEAST_SHARE)
-
-
-def shares_of_steps(run: RunInputs, rows: NDArray[np.floating[Any]], n_steps: int) -> NDArray[np.float64]:
-    """Return the (T,) shares of the blame of a run's steps.
-
-    Args:
-        run: What the network reads of the run.
-        rows: (N,) shares of its merged steps.
-        n_steps: Of the run.
-    """
-    shares = np.zeros(n_steps)
-    for row in np.flatnonzero(run.can_be_blamed).tolist():
-        shares[run.origins[row][0]] = rows[row]
-    return shares
-
-
-def _gather(run: RunInputs, shares: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the (N,) shares of a run's merged steps, by the (T,) shares of its steps."""
-    rows = np.zeros(len(run), np.float32)
-    for row in np.flatnonzero(run.can_be_blamed).tolist():
-        rows[row] = shares[list(run.origins[row])].sum()
-    return rows
-
-
-def _failure_score(weights: AutoWeights, scores: NDArray[np.float32], nothing: float) -> float:
-    """Return how likely the run failed, on a scale on which the alarm lies at a half."""
-    highest = max(float(scores.max()), nothing)
-    mass = float(np.exp(scores.astype(np.float64) - highest).sum())
-    probability = mass / (mass + np.exp(nothing - highest))
-    return float(np.interp(probability, (0.0, weights.alarm, max(weights.alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
-
-
-def _is_contradicted(weights: AutoWeights, run: ObservedRun, step: int) -> bool:
-    """Check whether anything but a missing source speaks against a step: models know much that no step records."""
-    return any(
-        one.step == step and one.kind != "unsupported" and weights.table.surprise(one) >= _LEAST_SURPRISE
-        for one in run.observations
-    )
-
-
-def _name_loop(verdict: Attribution, loops: Sequence[Sequence[int]]) -> tuple[ModeBlame, ...]:
-    """Return the modes of the verdict, repetition first where the decisive step begins a loop."""
-    decisive = verdict.decisive_step
-    if decisive is None or all(decisive != steps[0] for steps in loops):
-        return verdict.modes
-    others = tuple(blame for blame in verdict.modes if blame.mode != _REPETITION)
-    score = max((blame.score for blame in verdict.modes), default=NOBODY_KNOWS)
-    return ModeBlame(_REPETITION, verdict.steps[decisive].agent, score), *others
-
-
-def read_prose(
-    trace: MessageActionTrace,
-    run: RunInputs,
-    results: Sequence[CheckResult],
-    prediction: NetworkPrediction,
-    lexical: Attribution,
-    table: SurpriseTable,
-    claims: ClaimModel,
-) -> ProseReading:
-    """Read a run that language models wrote.
-
-    Args:
-        trace: The run, and
-        run: what the network reads of it.
-        results: What the bundled checks come to on it.
-        prediction: What the network predicts of it, and
-        lexical: what the lexical tracer says.
-        table: Says what is surprising.
-        claims: Says how likely a claim is wrong.
-    """
-    observed = judge_claims(observe(trace, results), table, claims)
-    features, n_claims = evidence_features(observed, table)
-    return ProseReading(
-        observed,
-        features,
-        n_claims,
-        shares_of_steps(run, prediction.shares, len(trace.steps)),
-        np.array([step.score for step in lexical.steps]),
-        plain_features(trace),
-        np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_),
-    )
+def _rank_modes(run: ReadRun, verdict: Attribution, doubted: Mapping[int, DoubtedClaim]) -> list[ModeBlame]:
+    """Return the modes of the decisive step by what speaks against it, the most telling first."""
+    step = verdict.decisive_step
+    if step is None:
+        return []
+    agent, score = verdict.steps[step].agent, verdict.steps[step].score
+    modes = [_REPETITION] if any(step == loop[0] for loop in find_loops(run.trace)) else []
+    if step in doubted:
+        modes.append(mode_of(run.trace, doubted[step].claim, doubted[step].contradiction))
+    modes += [
+        result.check.mode
+        for result in run.results
+        if result.step == step and result.outcome == "fail" and result.check.mode is not None
+    ]
+    return [ModeBlame(mode, agent, score / (1 + rank)) for rank, mode in enumerate(dict.fromkeys(modes))]

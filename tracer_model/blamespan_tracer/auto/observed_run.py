@@ -1,0 +1,135 @@
+"""What a run says against each of its steps: doubtful claims, broken checks, repetition.
+
+Dims: T steps of a run, C claims of the steps that an agent decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.auto.claim_model import ClaimModel, ClaimRows, read_claims
+from blamespan_tracer.checks import CheckResult
+from blamespan_tracer.checks.alarms import weight_of
+from blamespan_tracer.ledger import Claim, Ledger, read_ledger
+
+__all__ = ["ObservedRun", "count_claims", "find_repeat", "judge_claims", "measure_support", "observe"]
+
+_SHORTEST_REPEAT = 20
+"""Shorter messages, such as "Approved.", may be said twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRun:
+    """What is observed of a run.
+
+    Attributes:
+        decides: (T,) which steps an agent can be blamed for, those without text left out.
+        claims: Those of the steps that decide.
+        scores: (C,) how far each claim's score stands above that of usual sound claims; 0 before the trees judge.
+        checks: (T,) how much broken checks speak against a step, in nats.
+        repeats: (T,) 2 where an agent says again what it said, 1 where another agent said it, else 0.
+        unsupported: (T,) how much of what each step states has no source, in nats, and
+        information: (T,) how much it states, in nats.
+        n_claims: How many claims agents make.
+    """
+
+    decides: NDArray[np.bool_]
+    claims: ClaimRows
+    scores: NDArray[np.float64]
+    checks: NDArray[np.float64]
+    repeats: NDArray[np.int64]
+    unsupported: NDArray[np.float64]
+    information: NDArray[np.float64]
+    n_claims: int
+
+
+def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: Ledger | None = None) -> ObservedRun:
+    """Observe a run.
+
+    Args:
+        trace: The run.
+        results: What checks come to on it.
+        ledger: The run's claims, where they are read already.
+    """
+    ledger = ledger or read_ledger(trace)
+    decides = np.array([trace.can_be_blamed(step) and bool(step.content.strip()) for step in trace.steps], np.bool_)
+    unsupported, information = np.array([measure_support(claims) for claims in ledger.claims]).reshape(-1, 2).T
+    claims = read_claims(trace, ledger, decides)
+    return ObservedRun(
+        decides=decides,
+        claims=claims,
+        scores=np.zeros(len(claims.steps)),
+        checks=_weigh_checks(trace, results),
+        repeats=_find_repeats(trace),
+        unsupported=unsupported,
+        information=information,
+        n_claims=sum(map(count_claims, ledger.claims)),
+    )
+
+
+def judge_claims(run: ObservedRun, model: ClaimModel) -> ObservedRun:
+    """Return the run with the scores that the trees give its claims."""
+    return replace(run, scores=model.judge(run.claims.features))
+
+
+def count_claims(claims: Sequence[Claim]) -> int:
+    """Count the claims of a step that say something by themselves: an opposite says only which way."""
+    return sum(claim.mention.value.form != "opposite" for claim in claims)
+
+
+def measure_support(claims: Sequence[Claim]) -> tuple[float, float]:
+    """Return how much of what a step states has no source, and how much it states, both in nats."""
+    stated = [claim for claim in claims if claim.mention.value.form != "opposite"]
+    missing = sum(claim.information / (1.0 + claim.derivation) for claim in stated if claim.support is None)
+    return missing, sum(claim.information for claim in stated)
+
+
+def _weigh_checks(trace: MessageActionTrace, results: Sequence[CheckResult]) -> NDArray[np.float64]:
+    """Return how much broken checks that the run does not put right speak against each step: (T,) in nats."""
+    weights = np.zeros(len(trace.steps))
+    broken = {
+        (result.step, result.check)
+        for result in results
+        if result.step is not None and result.outcome == "fail" and not result.is_repaired
+    }
+    for step, check in broken:
+        if not check.is_evidence:
+            weights[step] += weight_of(check)
+    return weights
+
+
+def find_repeat(
+    agent: str, kind: str, text: str, texts: Set[tuple[str, str]], own_texts: Set[tuple[str, str, str]]
+) -> int:
+    """Return 2 where an agent says again what it said, 1 where another agent said it, else 0.
+
+    Args:
+        agent: Who speaks.
+        kind: Kind of the step.
+        text: What it says, with single blanks.
+        texts: What was said before, by kind, and
+        own_texts: by agent and kind.
+    """
+    if len(text) <= _SHORTEST_REPEAT:
+        return 0
+    return 2 if (agent, kind, text) in own_texts else int((kind, text) in texts)
+
+
+def _find_repeats(trace: MessageActionTrace) -> NDArray[np.int64]:
+    """Find the steps that say again, word for word, what was said; a call announced and then made is said once."""
+    texts: set[tuple[str, str]] = set()
+    by_agent: set[tuple[str, str, str]] = set()
+    repeats = np.zeros(len(trace.steps), np.int64)
+    for step in trace.steps:
+        text = " ".join(step.content.split())
+        if trace.can_be_blamed(step):
+            own = step.agent, step.kind, text
+            repeats[step.index] = find_repeat(*own, texts, by_agent)
+            texts.add((step.kind, text))
+            by_agent.add(own)
+    return repeats
