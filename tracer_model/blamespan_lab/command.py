@@ -525,30 +525,26 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 @click.option("--out", type=_PATH, help="Write the counts to this file, as `weights/check_rates.json` has them.")
 @_JSON
 def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
-    """Count how many sound runs of PATHS, of any format, break each bundled check.
+    """Count how many sound runs and labelled mistakes of PATHS, of any format, break each bundled check.
 
     A run is sound if it succeeded or is labelled as free of errors. A check that at most 1 % of them break, and at most
     1 % of the played ones, raises the alarm of the tracer `auto` by itself. Recordings of others seldom say what agents
-    were given; played ones do.
+    were given; played ones do. What a broken check says of a step, its weight, is how much more often it is broken
+    where a mistake is labelled than in sound runs.
 
     Example:  blamespan evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
     """
-    from blamespan_lab.edits.sources import is_sound
     from blamespan_lab.measuring.check_rates import count_broken, write_rates
     from blamespan_lab.recorded_runs import read_recorded
+    from blamespan_tracer.checks.alarms import PLAYED, weigh
 
-    files = {
-        path.name.partition(".")[0]: (run.trace for run in read_recorded(path) if is_sound(run) and run.trace.steps)
-        for path in paths
-    }
+    corpora = {path.name.partition(".")[0]: read_recorded(path) for path in paths}
     if played:
         from blamespan_lab.measuring.playing import play
-        from blamespan_tracer.checks.alarms import PLAYED
 
-        sound = [run for path in played for run in read_recorded(path) if is_sound(run)]
-        files[PLAYED] = (run.trace for run in play(sound))
-    rates = count_broken(files)
-    n_runs = sum(rates["runs"].values())
+        corpora[PLAYED] = iter(play([run for path in played for run in read_recorded(path)]))
+    rates = count_broken(corpora)
+    n_runs, n_mistakes = sum(rates["runs"].values()), sum(rates["mistakes"].values())
     if not n_runs:
         raise ConfigError(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
     if out is not None:
@@ -557,9 +553,15 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
         click.echo(json.dumps(rates))
         return
     click.echo(f"{n_runs} sound runs: {', '.join(f'{corpus} {n}' for corpus, n in rates['runs'].items())}")
+    click.echo(f"{n_mistakes} mistakes: {', '.join(f'{corpus} {n}' for corpus, n in rates['mistakes'].items())}")
+    weights = weigh(rates)
     for name, broken in rates["broken"].items():
         by_corpus = ", ".join(f"{corpus} {n}" for corpus, n in broken.items())
-        click.echo(f"{name:28} {100 * sum(broken.values()) / n_runs:5.2f} %  {by_corpus}".rstrip())
+        found = ", ".join(f"{corpus} {n}" for corpus, n in rates["found"][name].items())
+        share = 100 * sum(broken.values()) / n_runs
+        click.echo(
+            f"{name:28} {share:5.2f} %  {weights[name]:4.1f} nats  sound: {by_corpus or 0}; mistakes: {found or 0}"
+        )
 
 
 @evaluate.command("programs")

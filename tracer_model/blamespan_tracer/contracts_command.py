@@ -77,7 +77,7 @@ def _as_json(results: list[CheckResult]) -> dict[str, object]:
                 "contract": result.check.name,
                 "outcome": result.outcome,
                 "step": result.step,
-                "mode": str(result.check.mode) if result.check.mode else None,
+                "mode": str(result.mode) if result.mode else None,
                 "quote": result.quote,
                 "reason": result.reason,
             }

@@ -10,8 +10,16 @@ import pytest
 from blamespan import conventions as words
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.auto.tracer import AutoTracer
-from blamespan_tracer.checks import CONTRACTS, apply_checks, read_toml_checks
-from blamespan_tracer.checks.alarms import MOST_SOUND_RUNS, SOUND_RATES, find_alarms, raises_alarm, sound_rates
+from blamespan_tracer.checks import CONTRACTS, alarms, apply_checks, read_toml_checks
+from blamespan_tracer.checks.alarms import (
+    MOST_SOUND_RUNS,
+    SOUND_RATES,
+    find_alarms,
+    raises_alarm,
+    sound_rates,
+    weigh,
+    weight_of,
+)
 from tests.tracer_model.checks.test_bundled import (
     BROKEN,
     DENIED,
@@ -48,7 +56,7 @@ def test_broken_check_raises_the_alarm_and_names_its_step(tracer: AutoTracer, na
     assert first is not None
     assert verdict.calls_failed
     assert verdict.decisive_step == first.step
-    assert verdict.modes[0].mode in {one.check.mode for one in apply_checks(CONTRACTS, run) if one.outcome == "fail"}
+    assert verdict.modes[0].mode in {one.mode for one in apply_checks(CONTRACTS, run) if one.outcome == "fail"}
     assert verdict.evidence[0].quote == first.quote
 
 
@@ -224,16 +232,50 @@ def test_every_bundled_contract_was_counted_on_sound_runs() -> None:
     assert not raises_alarm(BY_NAME["call-new"])
 
 
+def test_weight_is_how_much_more_often_mistakes_break_a_check() -> None:
+    """A check that mistakes break and sound runs do not weighs the more, the more mistakes break it."""
+    sizes = {"runs": {"real": 100}, "steps": {"real": 1_000}, "mistakes": {"real": 100}}
+    broken = {"often": {}, "seldom": {}, "by sound runs": {"real": 50}}
+    found = {"often": {"real": 20}, "seldom": {"real": 2}, "by sound runs": {"real": 5}}
+
+    weights = weigh({**sizes, "broken": broken, "broken_steps": broken, "found": found})
+
+    assert weights["often"] > weights["seldom"] > weights["by sound runs"]
+    assert weights["by sound runs"] == pytest.approx(0.0, abs=0.1)  # 5 % of the mistakes, 5 % of the sound steps
+
+
+def test_rule_without_a_count_weighs_by_its_trust(tmp_path: Path) -> None:
+    """A user's rule says as much as the bundled ones on average where its trust is even, and more with more trust."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        "".join(
+            f'[[contract]]\nname = "{name}"\ntrust = {trust}\nforbid = {{ text = "I guess" }}\n'
+            for name, trust in (("low", 0.2), ("even", 0.5), ("high", 0.9), ("sum-holds", 0.5))
+        )
+    )
+
+    low, even, high, of_that_name = map(weight_of, read_toml_checks(rules))
+
+    assert low < even < high
+    assert of_that_name == even != weight_of(BY_NAME["sum-holds"])
+    assert weight_of(BY_NAME["sum-holds"]) > weight_of(BY_NAME["call-new"]) > 0
+
+
+def _forget() -> None:
+    for cached in (alarms.sound_rates, alarms._read_rates, alarms._weights):
+        cached.cache_clear()
+
+
 def test_damaged_rates_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates that cannot be read are an error that names the file and the command, not an alarm too many."""
     for number, text in enumerate(("{", "[]", json.dumps({"runs": {}, "broken": {"sum-holds": {}}}))):
         path = tmp_path / f"{number}.json"
         path.write_text(text)
         monkeypatch.setattr("blamespan_tracer.checks.alarms.SOUND_RATES", path)
-        sound_rates.cache_clear()
+        _forget()
         with pytest.raises(TracerUnavailable, match=f"{number}.json.*blamespan evaluate checks"):
             sound_rates()
     monkeypatch.setattr("blamespan_tracer.checks.alarms.SOUND_RATES", SOUND_RATES)
-    sound_rates.cache_clear()
+    _forget()
 
     assert sound_rates()

@@ -19,7 +19,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import Tracer
 from blamespan_lab.measuring.clean import hide_outcome
 
-__all__ = ["ProgramFigures", "Share", "evaluate_programs"]
+__all__ = ["ProgramFigures", "Share", "evaluate_programs", "mistaken_steps"]
 
 _SHORTEST_WORD = 3
 """Characters of a word that says something: `not` does, `of` does not."""
@@ -73,12 +73,12 @@ class _Case:
 
     @property
     def is_right(self) -> bool:
-        return self.told.decisive_step in _mistaken_steps(self.run)
+        return self.told.decisive_step in mistaken_steps(self.run)
 
     @property
     def shows_mistake(self) -> bool:
         """Whether a quotation holds a word that the mistaken step has and its twin lacks, or the other way round."""
-        steps = _mistaken_steps(self.run)
+        steps = mistaken_steps(self.run)
         content = self.run.trace.steps[steps[0]].content
         other = self.twin.trace.steps[steps[0]].content if self.twin and steps[0] < len(self.twin.trace.steps) else ""
         wrong, missing = _telling_words(content, other), _telling_words(other, content)
@@ -119,6 +119,20 @@ def evaluate_programs(runs: Sequence[RecordedRun], tracer: Tracer) -> ProgramFig
     }
 
 
+def mistaken_steps(run: RecordedRun) -> list[int]:
+    """List the steps that are right answers: the labelled one and, of a call, the message that asks for it.
+
+    There is none where no step is labelled.
+    """
+    step = run.faults[0].step if run.faults else None
+    if step is None:
+        return []
+    label = run.trace.steps[step]
+    earlier = range(step - 1, -1, -1) if label.kind == "tool_call" else ()
+    asks = [index for index in earlier if _asks_for(run.trace.steps[index].content, label.content)]
+    return [step, *(index for index in asks[:1] if run.trace.steps[index].agent == label.agent)]
+
+
 def _ask(tracer: Tracer, runs: Sequence[RecordedRun]) -> list[Attribution]:
     """Return a verdict on each run: alone, so that none is judged by what the others are like."""
     return [tracer.attribute([run.trace])[0] for run in runs]
@@ -126,16 +140,6 @@ def _ask(tracer: Tracer, runs: Sequence[RecordedRun]) -> list[Attribution]:
 
 def _program(run: RecordedRun) -> tuple[str, str]:
     return run.source.partition(":")[0], run.trace.task
-
-
-def _mistaken_steps(run: RecordedRun) -> list[int]:
-    """List the steps that are right answers: the labelled one and, of a call, the message that asks for it."""
-    step = run.faults[0].step if run.faults else None
-    assert step is not None
-    label = run.trace.steps[step]
-    earlier = range(step - 1, -1, -1) if label.kind == "tool_call" else ()
-    asks = [index for index in earlier if _asks_for(run.trace.steps[index].content, label.content)]
-    return [step, *(index for index in asks[:1] if run.trace.steps[index].agent == label.agent)]
 
 
 def _asks_for(content: str, call: str) -> bool:

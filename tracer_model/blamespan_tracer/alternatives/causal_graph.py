@@ -175,7 +175,7 @@ def _list_modes(trace: MessageActionTrace, results: Sequence[CheckResult]) -> li
     """Return what the broken contracts call what each agent did."""
     best: dict[tuple[str, str], ModeBlame] = {}
     for result in results:
-        mode, step = result.check.mode, result.step
+        mode, step = result.mode, result.step
         if result.outcome != "fail" or step is None or mode is None or not trace.can_be_blamed(trace.steps[step]):
             continue
         agent = trace.steps[step].agent

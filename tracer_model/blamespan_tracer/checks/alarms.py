@@ -7,9 +7,11 @@ check without a count, such as a rule that a user wrote, is taken at its word: i
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import TracerUnavailable
@@ -17,7 +19,17 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.bundled import CONTRACTS
 from blamespan_tracer.checks.check import Check, CheckResult
 
-__all__ = ["MOST_SOUND_RUNS", "SOUND_RATES", "failure_score_of", "find_alarms", "raises_alarm", "sound_rates"]
+__all__ = [
+    "MOST_SOUND_RUNS",
+    "PLAYED",
+    "SOUND_RATES",
+    "failure_score_of",
+    "find_alarms",
+    "raises_alarm",
+    "sound_rates",
+    "weigh",
+    "weight_of",
+]
 
 SOUND_RATES = Path(__file__).parents[1] / "weights" / "check_rates.json"
 
@@ -30,6 +42,30 @@ PLAYED = "played"
 _LEAST_TRUST = 0.5
 """Of a check that was never counted on sound runs."""
 
+_PRIOR_BROKEN = 0.5
+"""Broken checks, seen and unseen alike, that are taken to have been counted beforehand: the prior of Jeffreys."""
+_LEAST_ODDS = 0.05
+_NEW = ""
+"""Stands for a check that was never counted."""
+
+
+@cache
+def _read_rates() -> Mapping[str, Any]:
+    """Read how often sound runs and labelled mistakes break each check.
+
+    Raises:
+        TracerUnavailable: if the file is missing or damaged.
+    """
+    try:
+        rates: Mapping[str, Any] = json.loads(SOUND_RATES.read_text(encoding="utf-8"))
+        weigh(rates)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise TracerUnavailable(
+            f"expected how many sound runs break each check in {str(SOUND_RATES)!r}, got {error!r}. Install blamespan "
+            "again, or count with `blamespan evaluate checks`"
+        ) from error
+    return rates
+
 
 @cache
 def sound_rates() -> Mapping[str, float]:
@@ -38,19 +74,67 @@ def sound_rates() -> Mapping[str, float]:
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    try:
-        counted = json.loads(SOUND_RATES.read_text(encoding="utf-8"))
-        n_played = counted["runs"].pop(PLAYED)
-        n_real = sum(counted["runs"].values())
-        return {
-            name: max(broken.pop(PLAYED, 0) / n_played, sum(broken.values()) / n_real)
-            for name, broken in counted["broken"].items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise TracerUnavailable(
-            f"expected how many sound runs break each check in {str(SOUND_RATES)!r}, got {error!r}. Install blamespan "
-            "again, or count with `blamespan evaluate checks`"
-        ) from error
+    rates = _read_rates()
+    return {name: max(n / of for n, of in _count(rates["runs"], own)) for name, own in rates["broken"].items()}
+
+
+@cache
+def _weights() -> Mapping[str, float]:
+    return weigh(_read_rates())
+
+
+def weigh(rates: Mapping[str, Any]) -> dict[str, float]:
+    """Return how much each check says where it is broken: the logarithm of a likelihood ratio, in nats.
+
+    That is the share of the steps that are labelled as the mistake that break it, to the share of the steps of sound
+    runs; of each the larger one of real runs and of played ones. Of few steps both are drawn to the checks' average.
+
+    Args:
+        rates: As `blamespan evaluate checks` counts them.
+
+    Raises:
+        KeyError: if counts are missing,
+        ZeroDivisionError: or there are no sound runs or no mistakes,
+        ValueError: or no check is ever broken.
+    """
+    usual_found, usual_broken = (
+        sum(max(n / of for n, of in _count(rates[size], own)) for own in rates[counts].values()) / len(rates[counts])
+        for size, counts in (("mistakes", "found"), ("steps", "broken_steps"))
+    )
+
+    def drawn(sizes: Mapping[str, int], own: Mapping[str, int], usual: float) -> float:
+        return max((n + _PRIOR_BROKEN) / (of + _PRIOR_BROKEN / usual) for n, of in _count(sizes, own))
+
+    weights = {
+        name: math.log(
+            drawn(rates["mistakes"], rates["found"][name], usual_found) / drawn(rates["steps"], own, usual_broken)
+        )
+        for name, own in rates["broken_steps"].items()
+    }
+    return weights | {_NEW: math.log(usual_found / usual_broken)}
+
+
+def _count(sizes: Mapping[str, int], own: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Return how often a check is broken, and by how many, among real runs and among played ones."""
+    n_played, of_played = own.get(PLAYED, 0), sizes.get(PLAYED, 0)
+    real, played = (sum(own.values()) - n_played, sum(sizes.values()) - of_played), (n_played, of_played)
+    return [real, played] if of_played else [real]
+
+
+def weight_of(check: Check) -> float:
+    """Return how much it says that a step breaks *check*, in nats: the logarithm of how much more often mistakes do.
+
+    A check that was never counted, such as a user's, says as much as the bundled ones do on average, and more or less
+    by the odds of its trust.
+
+    Raises:
+        TracerUnavailable: if the counts are missing or damaged.
+    """
+    weight = _weights().get(check.name) if check in CONTRACTS else None
+    if weight is not None:
+        return weight
+    trust = min(max(check.trust, _LEAST_ODDS), 1.0 - _LEAST_ODDS)
+    return _weights()[_NEW] + math.log(trust / (1.0 - trust))
 
 
 def raises_alarm(check: Check) -> bool:

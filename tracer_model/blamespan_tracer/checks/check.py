@@ -28,6 +28,7 @@ from blamespan.taxonomy import ErrorMode
 from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import AgentRole, MessageActionTrace, Step
 from blamespan_tracer.instructions import InstructionConflict, find_conflicts
+from blamespan_tracer.modes import mode_of
 from blamespan_tracer.representation import Analysis, analyse
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
@@ -295,7 +296,7 @@ class Check:
         name: Unique among the checks in use: `sum-holds`.
         title: The rule in one sentence.
         examine: Examines a run. Must be deterministic, and must not raise.
-        mode: What breaking it is called, or None where no taxonomy has a word.
+        mode: What breaking it is called; None where what a finding contradicts decides, or no taxonomy has a word.
         trust: How likely a run that breaks it failed for that, 0..1: a prior, not measured on the user's runs.
         is_symptom: Whether what breaks it is more often what came of an error than the error: it is blamed only where
             no other check is broken.
@@ -325,7 +326,9 @@ class Check:
             findings = list(islice(self.examine(run), _MAX_FINDINGS))
         except Exception as error:
             self._log_failure(run)
-            return [CheckResult(self, "inconclusive", reason=f"the check raised {type(error).__name__}")]
+            return [
+                CheckResult(self, "inconclusive", reason=f"the check raised {type(error).__name__}", mode=self.mode)
+            ]
         n_steps = len(run.trace.steps)
         broken = [finding for finding in findings if finding.outcome != "pass" and 0 <= finding.step < n_steps]
         if broken:
@@ -335,8 +338,8 @@ class Check:
                 results.append(replace(self.make_result(finding, run), is_repaired=is_repaired))
             return results
         if findings:
-            return [CheckResult(self, "pass")]
-        return [CheckResult(self, "inconclusive", reason="nothing in the run to judge")]
+            return [CheckResult(self, "pass", mode=self.mode)]
+        return [CheckResult(self, "inconclusive", reason="nothing in the run to judge", mode=self.mode)]
 
     def _is_repaired(self, finding: Finding, findings: Sequence[Finding], run: ExaminedRun) -> bool:
         if finding.wrong:
@@ -365,8 +368,11 @@ class Check:
         """Return what a finding in a run comes to; its quote is cut, and must stand in the step."""
         quote = finding.quote.strip()[:MAX_QUOTE_CHARS].strip()
         is_quoted = quote in run.trace.steps[finding.step].content
+        source, mode = finding.source, self.mode
+        if mode is None and source is not None:
+            mode = mode_of(run.trace, finding.step, source.step)
         return CheckResult(
-            self, finding.outcome, finding.step, quote if is_quoted else "", finding.reason, finding.source
+            self, finding.outcome, finding.step, quote if is_quoted else "", finding.reason, source, mode=mode
         )
 
     def _log_failure(self, run: ExaminedRun) -> None:
@@ -389,7 +395,7 @@ def check(
     Args:
         name: Unique among the checks in use.
         title: The rule in one sentence.
-        mode: What breaking it is called, as `taxonomy:code`.
+        mode: What breaking it is called, as `taxonomy:code`; left out where what a finding contradicts decides.
         trust: How likely a run that breaks it failed for that, 0..1.
         is_symptom: Whether it is blamed only where no other check is broken.
         is_evidence: Whether it only informs models.
@@ -441,6 +447,7 @@ class CheckResult:
         reason: What is wrong, or why nothing can be said.
         source: The words that it contradicts, where there are such.
         is_repaired: Whether it is broken at first, and the run puts that right later.
+        mode: What breaking it is called: the check's, or by the source.
     """
 
     check: Check
@@ -450,6 +457,7 @@ class CheckResult:
     reason: str = ""
     source: Source | None = None
     is_repaired: bool = False
+    mode: ErrorMode | None = None
 
 
 def apply_checks(checks: Iterable[Check], trace: MessageActionTrace) -> list[CheckResult]:

@@ -105,11 +105,11 @@ def _rank_modes(trace: MessageActionTrace, broken: Sequence[tuple[int, CheckResu
     best: dict[tuple[str, str], ModeBlame] = {}
     for step, result in broken:
         check, agent = result.check, trace.steps[step].agent
-        if check.mode is None:
+        if result.mode is None:
             continue
-        key = (str(check.mode), agent)
+        key = (str(result.mode), agent)
         if key not in best or best[key].score < check.trust:
-            best[key] = ModeBlame(check.mode, agent, check.trust)
+            best[key] = ModeBlame(result.mode, agent, check.trust)
     return list(best.values())
 
 

@@ -28,13 +28,13 @@ _COMPARES = re.compile(
 """A sentence with one of them speaks of other things than it names, too."""
 
 
-@check("value-of-its-row", "A value is said of the row that has it.", mode="blamespan:X3", trust=0.8)
+@check("value-of-its-row", "A value is said of the row that has it.", trust=0.8)
 def values_stay_in_their_rows(run: ExaminedRun) -> Iterator[Finding]:
     """Look for a value that stands in another row of a table than the one that the statement names."""
     yield from run.once(_judge_values).rows
 
 
-@check("value-of-its-column", "A value is said of the column that has it.", mode="blamespan:X3", trust=0.8)
+@check("value-of-its-column", "A value is said of the column that has it.", trust=0.8)
 def values_stay_in_their_columns(run: ExaminedRun) -> Iterator[Finding]:
     """Look for a value of the row that a statement names, from another column than the one that the statement names."""
     yield from run.once(_judge_values).columns
