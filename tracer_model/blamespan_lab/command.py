@@ -144,7 +144,7 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None) -> None:
     from blamespan_lab.auto.training import train_auto
 
     recipe = read_auto_recipe(path)
-    trained = train_auto(recipe if seed is None else replace(recipe, seed=seed), data, out)
+    trained = train_auto(recipe if seed is None else replace(recipe, seed=seed), path.parent, data, out)
     for title, by_subset in (("cross-fitted", trained.cross_fitted), ("left out", trained.left_out)):
         for subset, figures in by_subset.items():
             click.echo(
@@ -157,7 +157,6 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None) -> None:
                 f"left out {subset}, {point.n_labels} labels of its own (used in {point.used:.0f} %): step "
                 f"{point.step:.1f} % (standard deviation {point.step_spread:.1f}), agent {point.agent:.1f} %"
             )
-    click.echo(f"gate         {trained.gate:.1f} % of kinds")
     click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
 
 
@@ -826,7 +825,7 @@ def _load_tracer(name: str) -> Tracer:
     if written_as.startswith("blamespan-network-"):
         return NetworkTracer(Network.load(path), LexicalTracer.bundled().lexicon)
     if written_as.startswith("blamespan-auto-"):
-        return AutoTracer(AutoWeights.load(path), NetworkTracer.bundled(), LexicalTracer.bundled())
+        return AutoTracer(AutoWeights.load(path))
     return LexicalTracer.load(path)
 
 

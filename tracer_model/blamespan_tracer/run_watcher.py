@@ -29,17 +29,9 @@ from blamespan.guarding.policy import SignRule
 from blamespan.guarding.watching import Sign
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.claim_model import ClaimingStep, lay_out_steps
-from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES, Floats, describe_step, set_leads
-from blamespan_tracer.auto.observations import (
-    Observation,
-    count_claims,
-    find_repeat,
-    lay_out_claims,
-    name_form,
-    observe_claims,
-)
-from blamespan_tracer.auto.tracer import BUNDLED
-from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.auto.observed_run import count_claims, find_repeat, measure_doubts, strongest_contradiction
+from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, Floats, describe_step, set_lead
+from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun
 from blamespan_tracer.checks.in_use import checks_in_use
 from blamespan_tracer.checks.running import MESSAGE_CHECKS, RunningChecks
@@ -98,7 +90,7 @@ class RunWatcher:
         self._index = 0
         self._deciders: list[str | None] = []
         self._n_claims = 0
-        self._highest = np.zeros(len(EVIDENCE_FEATURES), np.float32)
+        self._highest = 0.0
         self._unsupported: dict[tuple[str, str], set[str]] = {}
         self._texts: set[tuple[str, str]] = set()
         self._own_texts: set[tuple[str, str, str]] = set()
@@ -155,7 +147,7 @@ class RunWatcher:
         decides = step.kind != "tool_result"
         if known is not None:
             held, features, claims = known
-            self._highest = np.maximum(self._highest, features)
+            self._highest = max(self._highest, float(features[0]))
         else:
             held = self._ledger.hold(self._index, _content(step), decides=decides)
             claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
@@ -173,30 +165,24 @@ class RunWatcher:
     # --- suspicion
 
     def _suspect(self, step: ProposedStep, claims: Sequence[Claim], features: Floats) -> tuple[float, str]:
-        """Return how likely a step is wrong, and the words for its agent; fill in the (F,) features of its evidence.
+        """Return how likely a step is wrong, and the words for its agent; fill in the (E,) features of its evidence.
 
         It is judged as the tracer `auto` judges the evidence in a step, alone beside "nothing is wrong":
         on the scale on which the tracer's alarm lies at a half. What only the end of a run shows is left out.
         """
-        table, pointer, alarm = _weights().table, _weights().pointer, _weights().alarm
+        evidence, alarm = _weights().model.evidence, _weights().alarm
         text = _SPACE.sub(" ", _content(step)).strip()
         repeat = find_repeat(step.agent, step.kind, text, self._texts, self._own_texts)
-        observations = list(observe_claims(self._index, claims, step.agent, self._deciders))
-        if repeat:
-            observations.append(Observation(self._index, f"repeats, {repeat}", "steps", 1.0))
-        ranked = sorted(((table.surprise(item), item) for item in observations), key=lambda pair: -pair[0])
-        n_claims = math.log1p(self._n_claims + count_claims(claims))
-        likeliest = float(self._judge_claims(step, claims, observations).max(initial=0.0))
-        describe_step(features, [surprise for surprise, _ in ranked], likeliest, repeat, n_claims)
-        set_leads(features, self._highest)
-        scores, nothing = pointer.score(features[None], np.float32(n_claims), np.ones(1, np.bool_))  # type: ignore[arg-type]
+        claim_scores = self._judge_claims(step, claims)
+        describe_step(features, claim_scores.tolist(), measure_doubts(claims), repeat, checks=0.0)
+        set_lead(features, self._highest)
+        n_claims = self._n_claims + count_claims(claims)
+        scores, nothing = evidence.score(features[None], n_claims, np.ones(1, np.bool_))
         probability = 1.0 / (1.0 + math.exp(min(nothing - float(scores[0]), 700.0)))
         suspicion = float(np.interp(probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
-        return suspicion, _explain(ranked[0][1]) if ranked else ""
+        return suspicion, _explain(claims, claim_scores.tolist(), is_repeated=repeat > 0)
 
-    def _judge_claims(
-        self, step: ProposedStep, claims: Sequence[Claim], observations: Sequence[Observation]
-    ) -> NDArray[np.float64]:
+    def _judge_claims(self, step: ProposedStep, claims: Sequence[Claim]) -> NDArray[np.float64]:
         """Return the (C,) scores that the trees give the claims of a step."""
         place = ClaimingStep(
             self._index,
@@ -207,8 +193,7 @@ class RunWatcher:
             is_first=not any(self._deciders),
             is_last=True,
         )
-        rows = lay_out_steps([(place, claims)], self._deciders, name_form)
-        return _weights().claims.judge(lay_out_claims(rows, observations, _weights().table))
+        return _weights().claims.judge(lay_out_steps([(place, claims)], self._deciders).features)
 
     # --- spread
 
@@ -361,12 +346,15 @@ def _is_unsupported(claim: Claim) -> bool:
     return claim.information / (1.0 + claim.derivation) >= _LEAST_INFORMATION
 
 
-def _explain(observation: Observation) -> str:
-    """Say what stands out about a step, quoting the claim and what contradicts it."""
-    if observation.claim is None:
-        return "it repeats what was said before"
-    text = observation.claim.mention.value.text[:80]
-    if observation.source is None:
-        return f"nothing in the run supports {text!r}"
-    whose = "the task" if observation.source.step == TASK else "what was said before"
-    return f"it says {text!r} where {whose} says {observation.source.value.text[:80]!r}"
+def _explain(claims: Sequence[Claim], scores: Sequence[float], *, is_repeated: bool) -> str:
+    """Say what stands out about a step: its likeliest wrong claim and what contradicts it; else that it repeats."""
+    for _, claim in sorted(zip(scores, claims, strict=True), key=lambda pair: -pair[0]):
+        text = claim.mention.value.text[:80]
+        contradiction = strongest_contradiction(claim)
+        if contradiction is not None:
+            source = contradiction.source
+            whose = "the task" if source.step == TASK else "what was said before"
+            return f"it says {text!r} where {whose} says {source.value.text[:80]!r}"
+        if not is_repeated and _is_unsupported(claim):
+            return f"nothing in the run supports {text!r}"
+    return "it repeats what was said before" if is_repeated else ""

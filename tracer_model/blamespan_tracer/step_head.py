@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.auto.experts import LabelledTeamPointer, labelled_team_features
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
+from blamespan_tracer.auto.step_prior import StepPrior, prior_features
 from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import write_weights
@@ -30,10 +30,10 @@ STEP_HEAD_FILE: Final = "steps.safetensors"
 """Name of the head beside the collector's store."""
 
 _VARIABLE: Final = "BLAMESPAN_STEP_HEAD"
-_FORMAT: Final = "blamespan-steps-1"
+_FORMAT: Final = "blamespan-steps-2"
 _LEAST_SHARE: Final = 1e-3
 _NEVER: Final = -np.inf
-_N_FEATURES: Final = labelled_team_features(np.zeros((1, len(PLAIN_FEATURES))), np.ones(1)).shape[1]
+_N_FEATURES: Final = prior_features(np.zeros((1, len(PLAIN_FEATURES))), np.ones(1)).shape[1]
 
 Floats = NDArray[np.float64]
 
@@ -49,14 +49,14 @@ class StepHead:
     """What labels add to the tracer's opinion.
 
     Attributes:
-        pointer: Scores steps by `labelled_team_features`, the tracer the only one that is heard.
+        prior: Scores steps by `prior_features`, the tracer the only one that is heard.
         set_mass: Share of the blame that a step set must hold.
         is_better: Whether it was measurably better than the tracer by itself.
         figures: What was measured when it was learnt.
         digest: Of the file.
     """
 
-    pointer: LabelledTeamPointer
+    prior: StepPrior
     set_mass: float
     is_better: bool
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -70,13 +70,13 @@ class StepHead:
             shares: (T,) as the tracer sees it by itself.
             can_be_blamed: (T,), at least one.
         """
-        scores = opinion_of_tracer(shares) + self.pointer.score(labelled_team_features(plain, shares))
+        scores = opinion_of_tracer(shares) + self.prior.score(prior_features(plain, shares))
         return softmax(np.where(can_be_blamed, scores, _NEVER))
 
     def save(self, path: Path) -> str:
         """Write the file; return its digest."""
         settings = {"set_mass": self.set_mass, "is_better": self.is_better, "figures": dict(self.figures)}
-        return write_weights(path, self.pointer.tensors(), {"format": _FORMAT, "settings": json.dumps(settings)})
+        return write_weights(path, self.prior.tensors(), {"format": _FORMAT, "settings": json.dumps(settings)})
 
     @classmethod
     def load(cls, path: Path) -> StepHead:
@@ -89,12 +89,10 @@ class StepHead:
 
     @classmethod
     def _build(cls, tensors: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], digest: str) -> StepHead:
-        pointer = LabelledTeamPointer.from_tensors(tensors)
-        if pointer.weights.shape != (_N_FEATURES,):
+        prior = StepPrior.from_tensors(tensors)
+        if prior.weights.shape != (_N_FEATURES,):
             raise ValueError("features of another version")
-        return cls(
-            pointer, float(settings["set_mass"]), bool(settings["is_better"]), settings["figures"], digest=digest
-        )
+        return cls(prior, float(settings["set_mass"]), bool(settings["is_better"]), settings["figures"], digest=digest)
 
 
 def step_head_in_use() -> StepHead | None:

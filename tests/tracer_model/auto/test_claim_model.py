@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blamespan_tracer.auto.observations import SurpriseTable, judge_claims, lay_out_claims, observe
 
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
-from blamespan_tracer.auto.observations import SurpriseTable, judge_claims, lay_out_claims, observe
 from blamespan_tracer.auto.tracer import BUNDLED
 from blamespan_tracer.auto.weights import AutoWeights
 

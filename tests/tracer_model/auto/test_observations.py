@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from blamespan_tracer.auto.observations import N_CIRCUMSTANCES, Observation, ObservedRun, SurpriseTable, observe
 
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_tracer.auto.observations import N_CIRCUMSTANCES, Observation, ObservedRun, SurpriseTable, observe
 
 COPIED, NEW = 3, 40
 """Two circumstances."""

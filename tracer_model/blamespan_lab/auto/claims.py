@@ -1,8 +1,7 @@
-"""Fit the trees over claims, and judge runs by trees and tables that have not seen their source.
+"""Fit the trees over claims, and judge runs by trees that have not seen their source.
 
-What a sound run shows is rarer to a table that has not counted it. So whatever is learnt on top of a table, or of
-trees, learns from runs of sources that these have not seen, and in part from kinds of mistakes that they have not seen:
-as it will be used.
+Whatever is learnt on top of the trees learns from runs of sources that these have not seen, and in part from kinds of
+mistakes that they have not seen: as it will be used.
 
 Dims: C claims, F features of a claim.
 """
@@ -21,14 +20,14 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.edits.generate import LabelledPair
 from blamespan_lab.edits.pairs import WRITTEN
 from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
-from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, lay_out_claims
+from blamespan_tracer.auto.observed_run import ObservedRun
 from blamespan_tracer.ledger.values import Value, find_values
 
 __all__ = ["JudgedRuns", "judge_pairs"]
 
 _FOLDS = 4
 _MOST_SOUND = 4_000
-"""Claims of one run that nobody changed that the trees learn from; LightGBM takes at most 10,000 of one run."""
+"""Claims of one run that nobody changed that the trees learn from: no run of many claims speaks for all."""
 
 _MOST_CHANGED = 4
 """Values by which a written mistake differs from its twin; of those with more nobody knows which is wrong."""
@@ -37,12 +36,11 @@ _REMARKED = 0.2
 """Part of the sound claims whose score is above the floor, those likeliest wrong."""
 
 _SETTINGS: Mapping[str, Any] = {
-    "objective": "lambdarank",
-    "lambdarank_truncation_level": 10,
-    "num_leaves": 15,
+    "objective": "binary",
+    "num_leaves": 8,
     "learning_rate": 0.08,
-    "feature_fraction": 0.5,
-    "min_data_in_leaf": 40,
+    "feature_fraction": 0.3,
+    "min_data_in_leaf": 100,
     "lambda_l2": 1.0,
     "monotone_constraints": [MONOTONE.get(name, 0) for name in CLAIM_FEATURES],
     "deterministic": True,
@@ -62,18 +60,14 @@ class JudgedRuns:
     Attributes:
         model: Trees fitted to the claims of all pairs.
         observed: By trace id.
-        tables: By trace id a table that has not counted runs of its source.
-        table: One that has counted all sound runs.
     """
 
     model: ClaimModel
     observed: dict[str, ObservedRun]
-    tables: dict[str, SurpriseTable]
-    table: SurpriseTable
 
 
 def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRun], seed: int) -> JudgedRuns:
-    """Fit trees to the claims of *pairs*, and judge each run by trees and tables of other sources.
+    """Fit trees to the claims of *pairs*, and judge each run by trees of other sources.
 
     Args:
         pairs: What to learn from.
@@ -90,15 +84,9 @@ def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRu
             if run is not None:
                 trace_id = run.trace.trace_id
                 fold_of[trace_id] = fold_of_source[pair.source]
-                wrong.setdefault(trace_id, np.zeros(len(observed[trace_id].claims.forms), np.bool_))
+                wrong.setdefault(trace_id, np.zeros(len(observed[trace_id].claims.steps), np.bool_))
         wrong[pair.edited.trace.trace_id] = find_changed(pair, observed[pair.edited.trace.trace_id])
     sound = sorted({pair.untouched.trace.trace_id for pair in pairs})
-    folds = range(_FOLDS)
-    tables = [SurpriseTable.of(observed[trace_id] for trace_id in sound if fold_of[trace_id] != fold) for fold in folds]
-    features = {
-        trace_id: lay_out_claims(observed[trace_id].claims, observed[trace_id].observations, tables[fold])
-        for trace_id, fold in fold_of.items()
-    }
     unclear = {
         pair.edited.trace.trace_id
         for pair in pairs
@@ -107,18 +95,18 @@ def judge_pairs(pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRu
     kinds = sorted({pair.kind for pair in pairs})
     fold_of_kind = dict(zip(kinds, (order.permutation(len(kinds)) % _FOLDS).tolist(), strict=True))
     kind_of = {pair.edited.trace.trace_id: fold_of_kind[pair.kind] for pair in pairs}
-    learnt = {i: fold for i, fold in fold_of.items() if wrong[i].any() and i not in unclear}
-    models = [
-        _fit({i: features[i] for i, of in learnt.items() if fold not in (of, kind_of[i])}, wrong, order)
-        for fold in folds
-    ]
-    scores = {trace_id: models[fold].score(features[trace_id]) for trace_id, fold in fold_of.items()}
+    taught = {i for i in fold_of if wrong[i].any() and i not in unclear}.union(sound)
+
+    def fit_without(fold: int) -> ClaimModel:
+        others = {i for i in taught if fold not in (fold_of[i], kind_of.get(i))}
+        return _fit({i: observed[i].claims.features for i in others}, wrong, order)
+
+    models = [fit_without(fold) for fold in range(_FOLDS)]
+    scores = {i: models[fold].score(observed[i].claims.features) for i, fold in fold_of.items()}
     floor = float(np.quantile(np.concatenate([scores[trace_id] for trace_id in sound]), 1.0 - _REMARKED))
     return JudgedRuns(
-        model=_fit({trace_id: features[trace_id] for trace_id in learnt}, wrong, order, floor),
+        model=_fit({i: observed[i].claims.features for i in taught}, wrong, order, floor),
         observed={i: replace(observed[i], scores=np.maximum(values - floor, 0.0)) for i, values in scores.items()},
-        tables={trace_id: tables[fold] for trace_id, fold in fold_of.items()},
-        table=SurpriseTable.of(observed[trace_id] for trace_id in sound),
     )
 
 
@@ -165,7 +153,7 @@ def _keys(text: str) -> set[tuple[str, str, str]]:
 def _fit(
     features: Mapping[str, Floats], wrong: Mapping[str, Bools], draws: np.random.Generator, floor: float = 0.0
 ) -> ClaimModel:
-    """Fit trees that rank the changed claims of each run before its others."""
+    """Fit trees to which claims were changed."""
     rows, is_wrong = [], []
     for trace_id in sorted(features):
         sound = np.flatnonzero(~wrong[trace_id])
@@ -174,9 +162,7 @@ def _fit(
         kept = np.concatenate([np.flatnonzero(wrong[trace_id]), sound])
         rows.append(features[trace_id][kept])
         is_wrong.append(wrong[trace_id][kept])
-    data = lightgbm.Dataset(
-        np.concatenate(rows), np.concatenate(is_wrong).astype(np.float64), group=[len(group) for group in rows]
-    )
+    data = lightgbm.Dataset(np.concatenate(rows), np.concatenate(is_wrong).astype(np.float64))
     booster = lightgbm.train(dict(_SETTINGS), data, _TREES)
     return _export(booster.dump_model(), floor)
 

@@ -1,4 +1,4 @@
-"""Fit the evidence pointer to pairs: an edited run points at its edit, the untouched run and the decoy at nothing.
+"""Fit evidence to pairs: an edited run points at its edit, the untouched run and the decoy at nothing.
 
 What is learnt is to see an edit, not where edits happen: an untouched run has the same steps in the same places.
 `objectives` says what the pointer is asked for: three paradigms on one base.
@@ -6,6 +6,7 @@ What is learnt is to see an edit, not where edits happen: an untouched run has t
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,11 +24,11 @@ from blamespan.trace import MessageActionTrace
 from blamespan.worker_processes import end_with_parent
 from blamespan_lab.auto.objectives import OBJECTIVES, UPDATES_PER_BATCH, Options, Paradigm
 from blamespan_lab.edits.generate import LabelledPair
-from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES, EvidencePointer, evidence_features
-from blamespan_tracer.auto.observations import ObservedRun, SurpriseTable, observe
-from blamespan_tracer.checks import CHECKS, apply_checks
+from blamespan_tracer.auto.observed_run import ObservedRun, observe
+from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, EvidenceModel, evidence_features
+from blamespan_tracer.checks import CONTRACTS, apply_checks
 
-__all__ = ["EvidenceExample", "fit_pointer", "lay_out_pairs", "observe_all"]
+__all__ = ["EvidenceExample", "fit_evidence", "lay_out_pairs", "observe_all"]
 
 _BATCH, _BATCH_PAIRS = 32, 12
 _LEARNING_RATE = 1e-2
@@ -39,18 +40,18 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class EvidenceExample:
-    """A run as the pointer reads it.
+    """A run as the evidence of the model of steps reads it.
 
     Attributes:
         features: (T, F).
-        n_claims: Logarithm of how many claims it has.
+        n_claims: How many claims it has.
         decides: (T,) bool.
         step: The edited step; None for a sound run.
         is_of_agent: (T,) which steps the agent of the edited step took; none in a sound run.
     """
 
     features: Floats
-    n_claims: Floats
+    n_claims: int
     decides: NDArray[np.bool_]
     step: int | None
     is_of_agent: NDArray[np.bool_]
@@ -63,31 +64,29 @@ def observe_all(traces: Iterable[MessageActionTrace]) -> Iterator[ObservedRun]:
 
 
 def _observe(trace: MessageActionTrace) -> ObservedRun:
-    run = observe(trace, apply_checks(CHECKS, trace))
-    return replace(run, observations=tuple(replace(one, claim=None, source=None) for one in run.observations))
+    run = observe(trace, apply_checks(CONTRACTS, trace))
+    return replace(run, claims=replace(run.claims, claims=()))
 
 
 def lay_out_pairs(
-    pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRun], tables: Mapping[str, SurpriseTable]
+    pairs: Sequence[LabelledPair], observed: Mapping[str, ObservedRun]
 ) -> list[tuple[EvidenceExample, ...]]:
     """List the runs of each pair, the edited one first; an untouched run is in every pair that it was edited for.
 
     Args:
         pairs: The pairs.
-        observed: Their runs by trace id, and
-        tables: by trace id what says how surprising that is.
+        observed: Their runs by trace id, judged.
     """
-    features = {trace_id: evidence_features(run, tables[trace_id]) for trace_id, run in observed.items()}
+    features = {trace_id: evidence_features(run) for trace_id, run in observed.items()}
+
+    def lay_out(trace: MessageActionTrace, step: int | None) -> EvidenceExample:
+        run = observed[trace.trace_id]
+        of_agent = [step is not None and one.agent == trace.steps[step].agent for one in trace.steps]
+        return EvidenceExample(features[trace.trace_id], run.n_claims, run.decides, step, np.array(of_agent, np.bool_))
+
     return [
         tuple(
-            EvidenceExample(
-                *features[run.trace.trace_id],
-                observed[run.trace.trace_id].decides,
-                step,
-                np.array(
-                    [step is not None and one.agent == run.trace.steps[step].agent for one in run.trace.steps], np.bool_
-                ),
-            )
+            lay_out(run.trace, step)
             for run, step in ((pair.edited, pair.step), (pair.untouched, None), (pair.decoy, None))
             if run is not None
         )
@@ -95,8 +94,8 @@ def lay_out_pairs(
     ]
 
 
-class _Pointer(nn.Module):
-    """The pointer with weights that stay positive while they are fitted."""
+class _Evidence(nn.Module):
+    """The evidence of the model with weights that stay positive while they are fitted."""
 
     def __init__(self, n_hidden: int) -> None:
         super().__init__()
@@ -107,7 +106,7 @@ class _Pointer(nn.Module):
         self.nothing = nn.Parameter(torch.tensor([1.0, 0.0]))
 
     def forward(self, batch: Sequence[EvidenceExample]) -> list[Options]:
-        """Score what the pointer may point at in each run of a batch."""
+        """Score what may be pointed at in each run of a batch."""
         features = torch.from_numpy(np.concatenate([example.features for example in batch]))
         hidden = features @ functional.softplus(self.hidden) + self.hidden_bias
         active = 2.0 * torch.sigmoid(hidden) + 0.3 * functional.softplus(hidden)
@@ -117,20 +116,20 @@ class _Pointer(nn.Module):
         parts = torch.split(torch.where(decides, scores, torch.tensor(_NEVER)), sizes)
         return [
             Options(
-                torch.cat([part, (self.nothing[0] + self.nothing[1] * float(example.n_claims))[None]]),
+                torch.cat([part, (self.nothing[0] + self.nothing[1] * math.log1p(example.n_claims))[None]]),
                 example.step,
                 torch.from_numpy(example.is_of_agent),
             )
             for example, part in zip(batch, parts, strict=True)
         ]
 
-    def export(self) -> EvidencePointer:
+    def export(self) -> EvidenceModel:
         """Return the weights for NumPy."""
 
         def values(tensor: Tensor) -> Floats:
             return np.asarray(tensor.detach().numpy(), np.float32)
 
-        return EvidencePointer(
+        return EvidenceModel(
             values(functional.softplus(self.hidden)),
             values(self.hidden_bias),
             values(functional.softplus(self.step)),
@@ -139,26 +138,26 @@ class _Pointer(nn.Module):
         )
 
 
-def fit_pointer(
+def fit_evidence(
     pairs: Sequence[Sequence[EvidenceExample]],
     *,
     n_hidden: int,
     epochs: int,
     seed: int,
     paradigm: Paradigm = "supervised",
-) -> EvidencePointer:
-    """Fit the pointer by Adam, its learning rate up and down once.
+) -> EvidenceModel:
+    """Fit the evidence by Adam, its learning rate up and down once.
 
     Args:
         pairs: The runs of each pair, as `lay_out_pairs` returns them.
         n_hidden: Hidden units.
         epochs: How often each pair is learnt from.
         seed: Chooses the first weights and the order.
-        paradigm: What the pointer is asked for.
+        paradigm: What it is asked for.
     """
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # small sums: more threads only wait for each other, and change the last digit
-    model, loss_of = _Pointer(n_hidden), OBJECTIVES[paradigm]
+    model, loss_of = _Evidence(n_hidden), OBJECTIVES[paradigm]
     optimizer = torch.optim.Adam(model.parameters(), _LEARNING_RATE)
     draws = random.Random(seed)  # noqa: S311  # an order, no secret
     is_by_pair = paradigm == "contrastive"

@@ -18,14 +18,17 @@ class AutoData:
     Attributes:
         pairs: Folder that `blamespan generate edits` made; sources that its recipe holds out are not learnt from.
         every_kind: Whether kinds of edits that it holds out are; no to measure weights on kinds that they do not know.
+        most_pairs: Most pairs that are learnt from.
+        transcripts: Files of written runs of whose failures the decisive step is known: patterns, relative to the
+            recipe.
         who_and_when: Folder of Who&When runs whose decisive step people labelled.
-        most: Most runs that the gate learns from beside those of labelled teams.
     """
 
     pairs: str = "edits"
     every_kind: bool = True
+    most_pairs: PositiveCount = 4_000
+    transcripts: Listed[str] = ("../transcripts/*.txt",)
     who_and_when: str = "who_and_when_dev"
-    most: PositiveCount = 1_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +40,14 @@ class AutoRecipe:
         model: `auto`: tells these recipes from those of other models.
         seed: Chooses the first weights and every draw.
         data: What to train on.
-        hidden: Hidden units of the evidence pointer.
+        hidden: Hidden units of the evidence.
         epochs: How often each pair is learnt from.
-        paradigm: What the evidence pointer is asked for: `supervised`, `contrastive` or `reward`; see `objectives`.
-        penalty: L2 penalty of the pointer for labelled teams.
-        agent_part: Part of its loss that asks for the agent rather than the step, 0..1.
-        sharpness: What its scores are multiplied by before they become shares, and
-        prose_sharpness: what the network's log shares are, in other runs that language models wrote.
-        gate_penalty: Inverse of the gate's L2 penalty.
-        evidence: How much evidence counts in runs of labelled teams: what a nat of it adds to a step's score, and from
-            how far below "nothing is wrong" on. In other runs it is fitted.
-        max_false_alarms: Percent of sound runs of prose that may be called failed.
+        paradigm: What the evidence is asked for: `supervised`, `contrastive` or `reward`; see `objectives`.
+        penalty: L2 penalty of the prior.
+        agent_part: Part of the loss of the prior that asks for the agent rather than the step, 0..1.
+        weight_of_pairs: How much a failed run of a pair counts there beside one of a transcript, and
+        weight_of_labels: how much one that people labelled.
+        max_false_alarms: Percent of sound runs of pairs that may be called failed.
         coverage: Percent of failed runs whose decisive step the step set is to hold.
     """
 
@@ -56,14 +56,12 @@ class AutoRecipe:
     seed: Count = 0
     data: AutoData = field(default_factory=AutoData)
     hidden: PositiveCount = 12
-    epochs: PositiveCount = 20
+    epochs: PositiveCount = 10
     paradigm: Paradigm = "supervised"
     penalty: PositiveNumber = 30.0
     agent_part: Number = 0.3
-    sharpness: PositiveNumber = 1.4
-    prose_sharpness: PositiveNumber = 0.06
-    gate_penalty: PositiveNumber = 0.01
-    evidence: Listed[float] = (3.0, -2.0)
+    weight_of_pairs: PositiveNumber = 2.0
+    weight_of_labels: PositiveNumber = 20.0
     max_false_alarms: Number = 5.0
     coverage: Number = 90.0
 

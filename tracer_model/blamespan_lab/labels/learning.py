@@ -18,13 +18,13 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.taxonomy import mode
-from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_labelled_team
+from blamespan_lab.auto.step_model import LabelledSteps, cross_fit, fit_prior
 from blamespan_lab.network.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
-from blamespan_tracer.auto.experts import labelled_team_features
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.plain_features import plain_features
+from blamespan_tracer.auto.step_prior import prior_features
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.step_head import StepHead, opinion_of_tracer
 
@@ -148,7 +148,7 @@ def read_steps(runs: Sequence[RecordedRun], tracer: AutoTracer) -> list[Labelled
         shares = np.array([each.score for each in verdict.steps])
         read.append(
             LabelledSteps.of(
-                run, labelled_team_features(plain_features(trace), shares), can_be_blamed, opinion_of_tracer(shares)
+                run, prior_features(plain_features(trace), shares), can_be_blamed, opinion_of_tracer(shares)
             )
         )
     return read
@@ -175,8 +175,8 @@ def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[S
             "Label more with: blamespan annotate TRACES"
         )
     groups = group_by_task([one.run.trace.task for one in steps])
-    pointers = cross_fit(steps, groups, penalty=_PENALTY, agent_part=_AGENT_PART, seed=seed)
-    shares = [one.share(pointer) for one, pointer in zip(steps, pointers, strict=True)]
+    priors = cross_fit(steps, groups, penalty=_PENALTY, agent_part=_AGENT_PART, seed=seed)
+    shares = [one.share(prior) for one, prior in zip(steps, priors, strict=True)]
     figures = _measure(steps, shares, seed)
     ahead = [mass_ahead(of_run, one.step) for one, of_run in zip(steps, shares, strict=True)]
     about = {
@@ -186,8 +186,8 @@ def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[S
         "after_interval": [round(value, 1) for value in figures.after_interval],
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
     }
-    pointer = fit_labelled_team(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
-    return StepHead(pointer, mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+    prior = fit_prior(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
+    return StepHead(prior, mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
 
 
 def measure_curve(steps: Sequence[LabelledSteps], *, seed: int = 0) -> list[CurvePoint]:
@@ -211,9 +211,9 @@ def _draw(steps: Sequence[LabelledSteps], groups: NDArray[np.int64], size: int, 
     learnt = [one for one, known in zip(steps, is_chosen, strict=True) if known]
     others = [one for one, known in zip(steps, is_chosen, strict=True) if not known]
     head = learn_step_head(learnt, seed=seed)[0] if learnt else None
-    pointer = head.pointer if head is not None and head.is_better else None
-    named, agents = np.array([_hit(one, one.share(pointer)) for one in others]).mean(axis=0).tolist()
-    return pointer is not None, named, agents
+    prior = head.prior if head is not None and head.is_better else None
+    named, agents = np.array([_hit(one, one.share(prior)) for one in others]).mean(axis=0).tolist()
+    return prior is not None, named, agents
 
 
 def _hit(one: LabelledSteps, shares: NDArray[np.float64]) -> tuple[bool, bool]:

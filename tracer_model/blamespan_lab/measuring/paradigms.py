@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError
 from blamespan_lab.auto.claims import judge_pairs
-from blamespan_lab.auto.evidence import EvidenceExample, fit_pointer, lay_out_pairs, observe_all
+from blamespan_lab.auto.evidence import EvidenceExample, fit_evidence, lay_out_pairs, observe_all
 from blamespan_lab.auto.objectives import Paradigm
 from blamespan_lab.auto.recipe import AutoRecipe
 from blamespan_lab.edits.generate import LabelledPair, read_pairs
 from blamespan_lab.measuring.pairs import runs_of_pairs
 from blamespan_lab.statistics import interval, percent, separation
-from blamespan_tracer.auto.evidence_pointer import EvidencePointer
-from blamespan_tracer.auto.observations import judge_claims
+from blamespan_tracer.auto.observed_run import judge_claims
+from blamespan_tracer.auto.step_model import EvidenceModel
 from blamespan_tracer.numeric import softmax
 
 __all__ = ["ParadigmFigures", "compare_paradigms", "evaluate_pointer"]
@@ -59,15 +59,13 @@ def compare_paradigms(recipe: AutoRecipe, folder: Path) -> dict[Paradigm, Paradi
     runs = runs_of_pairs([*train, *held_out])
     observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))
     judged = judge_pairs(train, observed, recipe.seed)
-    examples = lay_out_pairs(train, judged.observed, judged.tables)
+    examples = lay_out_pairs(train, judged.observed)
     strangers = {run.trace.trace_id for run in runs_of_pairs(held_out)}
-    judged_strangers = {
-        trace_id: judge_claims(observed[trace_id], judged.table, judged.model) for trace_id in strangers
-    }
-    measured = lay_out_pairs(held_out, judged_strangers, dict.fromkeys(strangers, judged.table))
+    judged_strangers = {trace_id: judge_claims(observed[trace_id], judged.model) for trace_id in strangers}
+    measured = lay_out_pairs(held_out, judged_strangers)
     return {
         paradigm: evaluate_pointer(
-            fit_pointer(examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed, paradigm=paradigm),
+            fit_evidence(examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed, paradigm=paradigm),
             held_out,
             measured,
         )
@@ -76,7 +74,7 @@ def compare_paradigms(recipe: AutoRecipe, folder: Path) -> dict[Paradigm, Paradi
 
 
 def evaluate_pointer(
-    pointer: EvidencePointer, pairs: Sequence[LabelledPair], examples: Sequence[Sequence[EvidenceExample]]
+    pointer: EvidenceModel, pairs: Sequence[LabelledPair], examples: Sequence[Sequence[EvidenceExample]]
 ) -> ParadigmFigures:
     """Score a pointer on *pairs*, whose runs *examples* are, in the same order."""
     hits, gains, decoys = [], [], []
@@ -101,7 +99,7 @@ def evaluate_pointer(
     }
 
 
-def _point(pointer: EvidencePointer, run: EvidenceExample) -> NDArray[np.float64]:
+def _point(pointer: EvidenceModel, run: EvidenceExample) -> NDArray[np.float64]:
     """Return the (T + 1,) probabilities of the steps, and of "nothing is wrong"."""
     scores, nothing = pointer.score(run.features, run.n_claims, run.decides)
-    return softmax(np.append(scores.astype(np.float64), nothing))
+    return softmax(np.append(scores, nothing))

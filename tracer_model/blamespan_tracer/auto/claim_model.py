@@ -173,9 +173,7 @@ class ClaimingStep:
     is_last: bool
 
 
-def read_claims(
-    trace: MessageActionTrace, ledger: Ledger, decides: NDArray[np.bool_]
-) -> ClaimRows:
+def read_claims(trace: MessageActionTrace, ledger: Ledger, decides: NDArray[np.bool_]) -> ClaimRows:
     """Lay out the claims of the steps that an agent decides.
 
     Args:
@@ -210,9 +208,7 @@ def lay_out_steps(
         steps: Each with its claims.
         agents: Of every step before them the agent that can be blamed for it; None where nobody can.
     """
-    found = [
-        (step, claim, row) for step, claims in steps for claim, row in _describe_step(step, claims, agents)
-    ]
+    found = [(step, claim, row) for step, claims in steps for claim, row in _describe_step(step, claims, agents)]
     features = np.array([row for _, _, row in found], np.float32).reshape(len(found), len(CLAIM_FEATURES))
     return ClaimRows(
         np.array([step.index for step, _, _ in found], np.int64),

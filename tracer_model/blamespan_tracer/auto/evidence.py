@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from blamespan.attribution import Contradicted, Evidence
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.auto.observed_run import ObservedRun
+from blamespan_tracer.auto.observed_run import ObservedRun, strongest_contradiction
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Mention
 from blamespan_tracer.ledger.ledger import TASK, Claim, Contradiction
 
-__all__ = ["DoubtedClaim", "find_doubted_claims", "quote_steps", "strongest_contradiction"]
+__all__ = ["DoubtedClaim", "find_doubted_claims", "quote_steps"]
 
 _LEAST_OF_TOP = 0.1
 """Steps with less than this much of the most blamed step's share are not quoted: nobody blames them."""
@@ -40,12 +40,6 @@ class DoubtedClaim:
     claim: Claim
     contradiction: Contradiction
     score: float
-
-
-def strongest_contradiction(claim: Claim) -> Contradiction | None:
-    """Return what most contradicts a claim, what the run puts right left out; None where nothing does."""
-    standing = [one for one in claim.contradictions if not one.is_repaired]
-    return max(standing, key=lambda one: one.surprise, default=None)
 
 
 def find_doubted_claims(run: ObservedRun, least_score: float = 0.0) -> Mapping[int, DoubtedClaim]:

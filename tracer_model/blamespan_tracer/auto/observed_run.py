@@ -5,8 +5,10 @@ Dims: T steps of a run, C claims of the steps that an agent decides.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,23 @@ from blamespan_tracer.auto.claim_model import ClaimModel, ClaimRows, read_claims
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.checks.alarms import weight_of
 from blamespan_tracer.ledger import Claim, Ledger, read_ledger
+from blamespan_tracer.ledger.ledger import Contradiction, ContradictionKind
 
-__all__ = ["ObservedRun", "count_claims", "find_repeat", "judge_claims", "measure_support", "observe"]
+__all__ = [
+    "DOUBTS",
+    "ObservedRun",
+    "count_claims",
+    "find_repeat",
+    "judge_claims",
+    "measure_contradiction",
+    "measure_doubts",
+    "measure_support",
+    "observe",
+    "strongest_contradiction",
+]
+
+DOUBTS: Final = (*get_args(ContradictionKind), "no source")
+"""What may speak against a claim: the kinds of contradictions, and that it has no source."""
 
 _SHORTEST_REPEAT = 20
 """Shorter messages, such as "Approved.", may be said twice."""
@@ -31,6 +48,7 @@ class ObservedRun:
         decides: (T,) which steps an agent can be blamed for, those without text left out.
         claims: Those of the steps that decide.
         scores: (C,) how far each claim's score stands above that of usual sound claims; 0 before the trees judge.
+        doubts: (T, D) how much each of `DOUBTS` speaks against a step's claims at most, in nats.
         checks: (T,) how much broken checks speak against a step, in nats.
         repeats: (T,) 2 where an agent says again what it said, 1 where another agent said it, else 0.
         unsupported: (T,) how much of what each step states has no source, in nats, and
@@ -41,6 +59,7 @@ class ObservedRun:
     decides: NDArray[np.bool_]
     claims: ClaimRows
     scores: NDArray[np.float64]
+    doubts: NDArray[np.float64]
     checks: NDArray[np.float64]
     repeats: NDArray[np.int64]
     unsupported: NDArray[np.float64]
@@ -64,6 +83,7 @@ def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: L
         decides=decides,
         claims=claims,
         scores=np.zeros(len(claims.steps)),
+        doubts=np.array([measure_doubts(of_step) for of_step in ledger.claims]).reshape(-1, len(DOUBTS)),
         checks=_weigh_checks(trace, results),
         repeats=_find_repeats(trace),
         unsupported=unsupported,
@@ -82,11 +102,52 @@ def count_claims(claims: Sequence[Claim]) -> int:
     return sum(claim.mention.value.form != "opposite" for claim in claims)
 
 
+def measure_doubts(claims: Sequence[Claim]) -> list[float]:
+    """Return how much each of `DOUBTS` speaks against the claims of a step at most: (D,) in nats."""
+    doubts = dict.fromkeys(DOUBTS, 0.0)
+    for claim in claims:
+        for one in claim.contradictions:
+            if not one.is_repaired:
+                doubts[one.kind] = max(doubts[one.kind], measure_contradiction(claim, one))
+        doubts["no source"] = max(doubts["no source"], _missing_support(claim))
+    return list(doubts.values())
+
+
+def measure_contradiction(claim: Claim, one: Contradiction) -> float:
+    """Return how much a contradiction speaks against a claim, in nats.
+
+    A calculation that gives the claim takes away from it. Values beside the claim that were copied from the source add
+    to it: the claim was meant to be copied from there, too.
+    """
+    strength, unexplained = one.surprise, 1.0 / (1.0 + claim.derivation)
+    if one.kind == "near":
+        strength = (strength * (1.0 - one.share_alike) + one.agreement) * unexplained
+    elif one.kind == "context":
+        strength *= unexplained
+    elif one.kind == "unit":
+        strength += one.agreement
+    if one.n_around:
+        strength += math.log((one.n_alongside + 0.5) / (one.n_around - one.n_alongside + 0.5))
+    return strength
+
+
+def strongest_contradiction(claim: Claim) -> Contradiction | None:
+    """Return what most contradicts a claim, what the run puts right left out; None where nothing does."""
+    standing = [one for one in claim.contradictions if not one.is_repaired]
+    return max(standing, key=lambda one: measure_contradiction(claim, one), default=None)
+
+
+def _missing_support(claim: Claim) -> float:
+    """Return how much of what a claim says has no source, in nats."""
+    if claim.support is not None or claim.mention.value.form == "opposite":
+        return 0.0
+    return claim.information / (1.0 + claim.derivation)
+
+
 def measure_support(claims: Sequence[Claim]) -> tuple[float, float]:
     """Return how much of what a step states has no source, and how much it states, both in nats."""
-    stated = [claim for claim in claims if claim.mention.value.form != "opposite"]
-    missing = sum(claim.information / (1.0 + claim.derivation) for claim in stated if claim.support is None)
-    return missing, sum(claim.information for claim in stated)
+    stated = sum(claim.information for claim in claims if claim.mention.value.form != "opposite")
+    return sum(map(_missing_support, claims)), stated
 
 
 def _weigh_checks(trace: MessageActionTrace, results: Sequence[CheckResult]) -> NDArray[np.float64]:
@@ -99,7 +160,7 @@ def _weigh_checks(trace: MessageActionTrace, results: Sequence[CheckResult]) -> 
     }
     for step, check in broken:
         if not check.is_evidence:
-            weights[step] += weight_of(check)
+            weights[step] += max(0.0, weight_of(check))
     return weights
 
 

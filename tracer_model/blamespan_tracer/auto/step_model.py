@@ -1,8 +1,8 @@
 """The one model: which step of a run is wrong, or that nothing is.
 
-The score of a step has two parts. *Evidence* is what the run says against the step; all its weights are positive, so
-that more of it never means less blame, also for kinds of mistakes that training never saw. *Prior* is where mistakes
-usually are. Whether anything is wrong at all, evidence alone says.
+*Evidence* is what the run says against a step; all its weights are positive, so that more of it never means less blame,
+also for kinds of mistakes that training never saw. Whether anything is wrong at all, evidence alone says. Where it says
+"nothing is wrong" and the run failed nevertheless, the *prior* shares the blame: where mistakes usually are.
 
 Dims: T steps of a run, E features of evidence, F features of the prior, H hidden units.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.auto.observed_run import ObservedRun
+from blamespan_tracer.auto.observed_run import DOUBTS, ObservedRun
 from blamespan_tracer.auto.step_prior import StepPrior
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import from_tensors, to_tensors
@@ -43,15 +43,19 @@ EVIDENCE_FEATURES = (
     "ends without sources, share",
     "ends without sources, amount",
     "broken checks",
+    *DOUBTS,
 )
 """What each column means."""
 
 _CLAIM, _LEAD, _VERY, _OWN, _OTHERS, _SHARE, _AMOUNT, _CHECKS = 0, 3, 4, 5, 6, 7, 8, 9
+_DOUBTS = slice(10, 10 + len(DOUBTS))
+_MOST_NATS = 20.0
 
 _SCORE, _NATS = 3.0, 5.0
 """Bring the scores of claims, and what is counted in nats, to the size of the other features."""
 
 _VERY_LIKELY = 1.2
+_MOST_EVIDENCE = 15.0
 _MOST_LEAD = 1.5
 _LEAST_INFORMATION = 3.0
 _NEVER = -30.0
@@ -67,7 +71,8 @@ def evidence_features(run: ObservedRun) -> Floats:
     for step, score in zip(run.claims.steps.tolist(), run.scores.tolist(), strict=True):
         scores[step].append(score)
     for index in np.flatnonzero(run.decides).tolist():
-        describe_step(features[index], scores[index], int(run.repeats[index]), float(run.checks[index]))
+        step = run.doubts[index].tolist(), int(run.repeats[index]), float(run.checks[index])
+        describe_step(features[index], scores[index], *step)
     heights = features[:, _CLAIM]
     order = np.sort(heights)
     for row in features:
@@ -79,12 +84,13 @@ def evidence_features(run: ObservedRun) -> Floats:
     return features
 
 
-def describe_step(row: Floats, scores: Sequence[float], repeat: int, checks: float) -> None:
+def describe_step(row: Floats, scores: Sequence[float], doubts: Sequence[float], repeat: int, checks: float) -> None:
     """Fill in what is said of a step by itself.
 
     Args:
         row: (E,) features.
         scores: Of its claims.
+        doubts: Of its claims, see `ObservedRun.doubts`.
         repeat: See `ObservedRun.repeats`.
         checks: See `ObservedRun.checks`.
     """
@@ -93,6 +99,7 @@ def describe_step(row: Floats, scores: Sequence[float], repeat: int, checks: flo
     row[_VERY] = max(0.0, float(row[_CLAIM]) - _VERY_LIKELY)
     row[_OWN], row[_OTHERS] = repeat == 2, repeat >= 1
     row[_CHECKS] = checks / _NATS
+    row[_DOUBTS] = np.clip(doubts, 0.0, _MOST_NATS) / _NATS
 
 
 def set_lead(row: Floats, others: float) -> None:
@@ -150,30 +157,39 @@ class StepScores:
     """What the model says of a run.
 
     Attributes:
-        shares: (T,) of the blame, and
-        prior: (T,) what they would be without any evidence.
+        evidence: (T,) how far the evidence against each step stands above "nothing is wrong", in nats.
+        by_evidence: (T,) the part of the shares of the blame that evidence gives, and
+        by_prior: (T,) the part that the prior gives, as far as no evidence shows who failed.
         probability: That anything is wrong, by the evidence.
     """
 
-    shares: NDArray[np.float64]
-    prior: NDArray[np.float64]
+    evidence: NDArray[np.float64]
+    by_evidence: NDArray[np.float64]
+    by_prior: NDArray[np.float64]
     probability: float
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The (T,) shares of the blame: they add up to 1."""
+        return self.by_evidence + self.by_prior
 
 
 @dataclass(frozen=True, slots=True)
 class StepModel:
     """Evidence and prior, weighed.
 
+    Of a run that failed, either what it says shows who, or "nothing is wrong" with what it says; then the prior speaks.
+
     Attributes:
         evidence: Scores steps by what the run says.
         prior: Scores steps by where mistakes usually are.
-        weight: What a nat of evidence adds to a step's score in nats.
-        threshold: How far above "nothing is wrong" evidence begins to count, in nats: softly.
+        sharpness: What evidence above "nothing is wrong" is multiplied by, and
+        threshold: how much of it, in nats, is as likely as not to show who failed.
     """
 
     evidence: EvidenceModel
     prior: StepPrior
-    weight: float
+    sharpness: float
     threshold: float
 
     def score(
@@ -194,7 +210,14 @@ class StepModel:
             can_be_blamed: (T,) at least one.
         """
         scores, nothing = self.evidence.score(features, n_claims, decides)
-        prior = np.where(can_be_blamed, self.prior.score(prior_features), -np.inf)
-        counted = self.weight * np.logaddexp(0.0, scores - nothing - self.threshold)
-        probability = 1.0 - float(softmax(np.append(scores, nothing))[-1])
-        return StepScores(softmax(prior + counted), softmax(prior), probability)
+        return self.share(scores - nothing, prior_features, can_be_blamed)
+
+    def share(
+        self, evidence: NDArray[np.float64], prior_features: NDArray[np.float64], can_be_blamed: NDArray[np.bool_]
+    ) -> StepScores:
+        """Score the steps of a run by its evidence: (T,), see `StepScores.evidence`."""
+        shown = np.where(can_be_blamed, self.sharpness * np.clip(evidence, -_MOST_EVIDENCE, _MOST_EVIDENCE), -np.inf)
+        options = softmax(np.append(shown, self.threshold))
+        prior = softmax(np.where(can_be_blamed, self.prior.score(prior_features), -np.inf))
+        probability = 1.0 - float(softmax(np.append(evidence, 0.0))[-1])
+        return StepScores(evidence, options[:-1], options[-1] * prior, probability)

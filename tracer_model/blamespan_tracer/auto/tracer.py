@@ -26,7 +26,7 @@ from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
-from blamespan_tracer.modes import mode_of
+from blamespan_tracer.modes import mode_of, mode_of_step
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.step_head import StepHead, step_head_in_use
 
@@ -34,6 +34,7 @@ __all__ = ["AutoTracer", "ReadRun"]
 
 _REPETITION = MAST["FM-1.3"]
 _MAX_EVIDENCE = 3
+_MAX_MODES = 3
 _LEAST_DOUBT = 1.0
 """Score, above that of usual sound claims, from which on a contradicted claim may call a run failed."""
 _LEAST_NATS = 3.5
@@ -181,7 +182,7 @@ class AutoTracer:
             coverage=set_mass,
             evidence=quote_steps(trace, shares.tolist(), doubted, run.results),
         )
-        verdict = replace(verdict, modes=_rank_modes(run, verdict, doubted))
+        verdict = replace(verdict, modes=tuple(_rank_modes(run, verdict, doubted)))
         verdict = self._blame_alarms(run, verdict)
         if self._outcome_head is not None:
             score = self._outcome_head.failure_score(trace, verdict.unaided_score or 0.0)
@@ -254,10 +255,11 @@ def _rank_modes(run: ReadRun, verdict: Attribution, doubted: Mapping[int, Doubte
     agent, score = verdict.steps[step].agent, verdict.steps[step].score
     modes = [_REPETITION] if any(step == loop[0] for loop in find_loops(run.trace)) else []
     if step in doubted:
-        modes.append(mode_of(run.trace, doubted[step].claim, doubted[step].contradiction))
+        modes.append(mode_of(run.trace, step, doubted[step].contradiction.source.step))
     modes += [
-        result.check.mode
+        result.mode
         for result in run.results
-        if result.step == step and result.outcome == "fail" and result.check.mode is not None
+        if result.step == step and result.outcome == "fail" and result.mode is not None
     ]
-    return [ModeBlame(mode, agent, score / (1 + rank)) for rank, mode in enumerate(dict.fromkeys(modes))]
+    modes.append(mode_of_step(run.trace, step))
+    return [ModeBlame(mode, agent, score / (1 + rank)) for rank, mode in enumerate(dict.fromkeys(modes))][:_MAX_MODES]

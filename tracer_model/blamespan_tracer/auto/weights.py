@@ -53,7 +53,7 @@ class AutoWeights:
         tensors = {**self.claims.tensors(), **self.model.evidence.tensors(), **self.model.prior.tensors()}
         settings = {
             "features": _FEATURES,
-            "weight": self.model.weight,
+            "sharpness": self.model.sharpness,
             "threshold": self.model.threshold,
             "set_mass": self.set_mass,
             "alarm": self.alarm,
@@ -80,7 +80,7 @@ class AutoWeights:
                 model=StepModel(
                     EvidenceModel.from_tensors(tensors),
                     StepPrior.from_tensors(tensors),
-                    float(settings["weight"]),
+                    float(settings["sharpness"]),
                     float(settings["threshold"]),
                 ),
                 set_mass=float(settings["set_mass"]),

@@ -6,22 +6,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from blamespan.conventions import TOOL_NAME
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.auto.observations import Observation, SurpriseTable, observe
-from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.auto.claim_model import name_form
+from blamespan_tracer.auto.observed_run import measure_contradiction, strongest_contradiction
 from blamespan_tracer.checks.in_use import apply_checks_in_use
-from blamespan_tracer.ledger import Ledger, find_values
+from blamespan_tracer.ledger import Ledger, find_values, read_ledger
 from blamespan_tracer.tokens import text_ends
 
-__all__ = ["LEAST_SURPRISE", "StepSigns", "abstract_words", "fold_agent", "pairs_of", "read_signs"]
+__all__ = ["LEAST_STRENGTH", "StepSigns", "abstract_words", "fold_agent", "pairs_of", "read_signs"]
 
-LEAST_SURPRISE: Final = 2.0
-"""In nats: what more than one sound step in seven shows is no sign of failure."""
+LEAST_STRENGTH: Final = 2.0
+"""In nats: what speaks less than that against a claim is no sign of failure."""
 
 _MAX_CHARS: Final = 6_000
 """Of a longer text the first and last half of this many characters are read for its wording."""
@@ -41,7 +40,7 @@ class StepSigns:
         step: It.
         agent: Who takes it, folded.
         tool: What it calls, or empty.
-        signs: What stands out about it, each with how rarely sound runs show it, in nats.
+        signs: What stands out about it, each with how strongly, in nats.
         quotes: Words that show the signs.
         before: The step before it.
         after: The step after it; empty at the end.
@@ -68,20 +67,20 @@ def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[
     results = apply_checks_in_use(trace)
     signs: dict[int, dict[str, float]] = defaultdict(dict)
     quotes: dict[int, list[tuple[float, str]]] = defaultdict(list)
-    table = _surprise_table()
-    for observation in observe(trace, results, ledger).observations:
-        surprise = table.surprise(observation)
-        if surprise < LEAST_SURPRISE:
+    for claim in chain.from_iterable((ledger or read_ledger(trace)).claims):
+        contradiction = strongest_contradiction(claim)
+        strength = 0.0 if contradiction is None else measure_contradiction(claim, contradiction)
+        if contradiction is None or strength < LEAST_STRENGTH:
             continue
-        sign = _name_sign(observation)
-        signs[observation.step][sign] = max(surprise, signs[observation.step].get(sign, 0.0))
-        if observation.claim is not None:
-            value = observation.claim.mention.value
-            content = trace.steps[observation.step].content
-            quotes[observation.step].append((-surprise, content[max(0, value.start - 60) : value.stop + 60]))
+        step, value = claim.mention.step, claim.mention.value
+        sign = f"{contradiction.kind}: {name_form(claim)}"
+        signs[step][sign] = max(strength, signs[step].get(sign, 0.0))
+        quotes[step].append((-strength, trace.steps[step].content[max(0, value.start - 60) : value.stop + 60]))
     for result in results:
-        if result.step is not None and result.outcome == "fail" and result.quote:
-            quotes[result.step].append((-LEAST_SURPRISE, result.quote))
+        if result.step is not None and result.outcome == "fail":
+            signs[result.step][f"check {result.check.name}"] = LEAST_STRENGTH
+            if result.quote:
+                quotes[result.step].append((-LEAST_STRENGTH, result.quote))
     agents = [agent.name for agent in trace.agents]
     return [
         _describe_step(trace, step, signs.get(step.index, {}), sorted(quotes.get(step.index, ())), agents)
@@ -157,15 +156,6 @@ def pairs_of(words: Sequence[str]) -> frozenset[str]:
     return frozenset(f"{first} {second}" for first, second in pairwise(words))
 
 
-def _name_sign(observation: Observation) -> str:
-    """Name what stands out; whose the contradicted words are differs from run to run."""
-    return (
-        observation.kind
-        if observation.form == "steps"
-        else f"{observation.kind.removesuffix(', own')}: {observation.form}"
-    )
-
-
 def _describe_neighbour(trace: MessageActionTrace, step: Step, index: int) -> str:
     """Describe a step beside another: its kind, its tool, and whether the same agent takes it."""
     if not 0 <= index < len(trace.steps):
@@ -175,10 +165,3 @@ def _describe_neighbour(trace: MessageActionTrace, step: Step, index: int) -> st
     whose = "same agent" if other.agent == step.agent else "another"
     error = ", error" if other.status == "error" or other.error else ""
     return f"{other.kind}{f' {tool}' if tool else ''} by {whose}{error}"
-
-
-@cache
-def _surprise_table() -> SurpriseTable:
-    from blamespan_tracer.auto.tracer import BUNDLED
-
-    return AutoWeights.load(BUNDLED).table

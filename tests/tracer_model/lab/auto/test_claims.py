@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from blamespan_tracer.auto.observations import ObservedRun, observe
 
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step
@@ -15,7 +16,6 @@ from blamespan_lab.auto.evidence import fit_pointer, lay_out_pairs
 from blamespan_lab.auto.training import calibrate_prose
 from blamespan_lab.edits.generate import LabelledPair
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.auto.observations import ObservedRun, observe
 from blamespan_tracer.auto.tracer import BUNDLED
 from blamespan_tracer.auto.weights import AutoWeights
 

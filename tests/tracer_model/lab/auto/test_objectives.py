@@ -8,10 +8,10 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES
 
 from blamespan_lab.auto.evidence import EvidenceExample, fit_pointer
 from blamespan_lab.auto.objectives import OBJECTIVES, Options, Paradigm, expected_reward
-from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES
 
 PARADIGMS = get_args(Paradigm)
 N_STEPS, STEP = 4, 2
