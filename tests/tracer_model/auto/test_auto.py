@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
-from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
-from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 
 TASK = "Book a table for Mrs Olsen at Harbour Inn, reservation code HX48213, and confirm the deposit of 1,250.50 NOK."
 
@@ -104,12 +106,25 @@ def test_auto_is_the_default() -> None:
 
 
 def test_damaged_and_foreign_weights_are_refused(tmp_path: Path) -> None:
-    """A file that is cut, of another format, or trained beside another network is named, and never used."""
+    """A file that is cut, or of another format or version, is named, and never used."""
     content = BUNDLED.read_bytes()
     for name, text in (("cut", content[: len(content) // 2]), ("empty", b""), ("other", b"x" * 500)):
         (tmp_path / name).write_bytes(text)
         with pytest.raises(TracerUnavailable, match=name):
             AutoWeights.load(tmp_path / name)
-    bundled = AutoTracer.bundled()
-    with pytest.raises(TracerUnavailable, match="trained beside"):
-        AutoTracer(replace(AutoWeights.load(BUNDLED), network="0" * 12), bundled.network, bundled.lexical)
+    older = content.replace(b"share of claims with a source", b"share of claims with no source"[:29], 1)
+    (tmp_path / "older").write_bytes(older)
+    with pytest.raises(TracerUnavailable, match="features of another version"):
+        AutoWeights.load(tmp_path / "older")
+
+
+def test_the_default_tracer_enters_no_other(tmp_path: Path) -> None:
+    """Who uses `auto` loads no module of the alternatives, and no PyTorch."""
+    script = (
+        "import sys; from blamespan.tracers import load_tracer; load_tracer('auto');"
+        "print([name for name in sys.modules if 'alternatives' in name or name == 'torch'])"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    assert ran.stdout.strip() == "[]"

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from blamespan_tracer.auto.observations import SurpriseTable, judge_claims, lay_out_claims, observe
 
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
-from blamespan_tracer.auto.tracer import BUNDLED
-from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.auto.observed_run import judge_claims, observe
+from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 
 _COLUMN = {name: index for index, name in enumerate(CLAIM_FEATURES)}
 
@@ -95,15 +94,15 @@ def test_bundled_trees_find_the_wrong_copy() -> None:
     run = observe(_run("I refund order 48213.", "I refund order 48273."), [])
     sound = observe(_run("I refund order 48213.", "I refund order 48213."), [])
 
-    right, wrong = weights.claims.judge(lay_out_claims(run.claims, run.observations, weights.table))
+    right, wrong = weights.claims.judge(run.claims.features)
 
     assert wrong > right + 1
-    assert wrong > weights.claims.judge(lay_out_claims(sound.claims, sound.observations, weights.table)).max() + 1
-    judged = judge_claims(run, weights.table, weights.claims)
+    assert wrong > weights.claims.judge(sound.claims.features).max() + 1
+    judged = judge_claims(run, weights.claims)
     assert judged.claims.steps[judged.scores == wrong].tolist() == [1]
 
 
-def test_more_surprise_and_less_support_never_make_a_claim_less_likely_wrong() -> None:
+def test_more_doubt_and_less_support_never_make_a_claim_less_likely_wrong() -> None:
     """Each feature that speaks one way only does so in the bundled trees, whatever the others are."""
     model = AutoWeights.load(BUNDLED).claims
     draws = np.random.default_rng(0)
@@ -132,4 +131,4 @@ def test_runs_without_claims_are_judged() -> None:
     """A run that states nothing has no claims and no judgement."""
     run = observe(_run("Hello.", ""), [])
 
-    assert judge_claims(run, SurpriseTable.of([run]), _tree(3, 0.5)).observations == run.observations
+    assert len(judge_claims(run, _tree(3, 0.5)).scores) == 0

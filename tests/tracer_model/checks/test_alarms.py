@@ -213,7 +213,7 @@ def test_rule_of_a_user_raises_the_alarm(tmp_path: Path) -> None:
     )
     checks = read_toml_checks(rules)
     first = AutoTracer.bundled()
-    tracer = AutoTracer(first._weights, first.network, first.lexical, checks=(*CONTRACTS, *checks), check_files="abc")
+    tracer = AutoTracer(first._weights, checks=(*CONTRACTS, *checks), check_files="abc")
     run = team(("a", "The boat leaves at nine."), ("b", "I guess that is right."))
 
     verdict, sound = tracer.attribute([run, team(("a", "The boat leaves at nine."), ("b", "Then that is right."))])

@@ -20,10 +20,8 @@ from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.store import RunWriter
 from blamespan_lab.outcomes.learning import FEWEST, OutcomeFigures, apply_labels, cross_fit, learn_head, read_outcomes
-from blamespan_tracer.alternatives.lexical import LexicalTracer
-from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
-from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.outcome_head import (
     HABITS,
     OutcomeHead,
@@ -95,7 +93,7 @@ def test_head_that_learns_nothing_is_not_used(
 def test_verdicts_take_the_score_of_the_head(tracer: AutoTracer, learnt: tuple[OutcomeHead, OutcomeFigures]) -> None:
     """With a head the failure score follows how the user's runs fail; shares of the blame stay as they are."""
     head, _ = learnt
-    taught = AutoTracer(AutoWeights.load(BUNDLED), NetworkTracer.bundled(), LexicalTracer.bundled(), head)
+    taught = AutoTracer(AutoWeights.load(BUNDLED), head)
     runs = [replace(_run(77, outcome), outcome="unknown") for outcome in ("failed", "succeeded")]
 
     failed, sound = taught.attribute(runs)
@@ -112,7 +110,7 @@ def test_known_outcome_is_not_given_back_as_a_finding(
 ) -> None:
     """What the tracer says by itself is the same whether it is told how the run ended or not."""
     head, _ = learnt
-    taught = AutoTracer(AutoWeights.load(BUNDLED), NetworkTracer.bundled(), LexicalTracer.bundled(), head)
+    taught = AutoTracer(AutoWeights.load(BUNDLED), head)
     run = _run(78, "failed", says=CLOSINGS["succeeded"])
 
     told, untold = taught.attribute([run, replace(run, outcome="unknown")])

@@ -159,7 +159,8 @@ def fit_step_model(
     prior = StepPrior(
         batch.mean.astype(np.float32), batch.spread.astype(np.float32), weights.detach().numpy().astype(np.float32)
     )
-    return StepModel(evidence, prior, float(functional.softplus(counting[0])), float(counting[1]))
+    sharpness, threshold = functional.softplus(counting[0]).item(), counting[1].item()
+    return StepModel(evidence, prior, sharpness, threshold)
 
 
 def _minimize(parameters: list[Tensor], loss: Callable[[], Tensor]) -> None:

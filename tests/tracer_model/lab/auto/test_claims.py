@@ -7,17 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from blamespan_tracer.auto.observations import ObservedRun, observe
 
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.auto.claims import JudgedRuns, find_changed, judge_pairs
-from blamespan_lab.auto.evidence import fit_pointer, lay_out_pairs
-from blamespan_lab.auto.training import calibrate_prose
 from blamespan_lab.edits.generate import LabelledPair
-from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.auto.tracer import BUNDLED
-from blamespan_tracer.auto.weights import AutoWeights
+from blamespan_tracer.auto.claim_model import name_form
+from blamespan_tracer.auto.observed_run import ObservedRun, observe
 
 
 def _run(name: str, order: int, said: int, price: str = "24.90") -> RecordedRun:
@@ -79,7 +75,7 @@ def test_a_number_whose_unit_was_changed_is_wrong() -> None:
 
     changed = find_changed(LabelledPair("unit", "source", 1, untouched, edited, None), run)
 
-    assert [run.claims.forms[index] for index in np.flatnonzero(changed)] == ["short number"]
+    assert [name_form(run.claims.claims[index]) for index in np.flatnonzero(changed)] == ["short number"]
     assert run.claims.steps[changed].tolist() == [1]
 
 
@@ -105,20 +101,3 @@ def test_the_same_pairs_give_the_same_trees(
 
     for name, tensor in judged.model.tensors().items():
         assert (again.model.tensors()[name] == tensor).all(), name
-
-
-def test_evidence_counts_as_much_as_it_is_right(pairs: list[LabelledPair], judged: JudgedRuns) -> None:
-    """Shares of the blame are sharp where evidence points at the mistake, and flat where it points elsewhere."""
-    examples = lay_out_pairs(pairs[:40], judged.observed, judged.tables)
-    pointer = fit_pointer(examples, n_hidden=4, epochs=30, seed=0, paradigm="supervised")
-    weights = replace(AutoWeights.load(BUNDLED), pointer=pointer)
-    right = [(pair.edited.trace, example[0]) for pair, example in zip(pairs[:40], examples, strict=True)]
-    wrong = [
-        (trace, replace(example, step=1)) if index % 2 else (trace, example)
-        for index, (trace, example) in enumerate(right)
-    ]
-
-    sharp, flat = (calibrate_prose(weights, edited, NetworkTracer.bundled(), 0.9) for edited in (right, wrong))
-
-    assert flat.sharing["prose"].weight < 0.7 * sharp.sharing["prose"].weight
-    assert flat.sharing["labelled team"] == sharp.sharing["labelled team"]

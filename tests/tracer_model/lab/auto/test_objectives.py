@@ -8,10 +8,10 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from blamespan_tracer.auto.evidence_pointer import EVIDENCE_FEATURES
 
-from blamespan_lab.auto.evidence import EvidenceExample, fit_pointer
+from blamespan_lab.auto.evidence import EvidenceExample, fit_evidence
 from blamespan_lab.auto.objectives import OBJECTIVES, Options, Paradigm, expected_reward
+from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES
 
 PARADIGMS = get_args(Paradigm)
 N_STEPS, STEP = 4, 2
@@ -86,7 +86,7 @@ def test_fitted_pointer_points_at_the_edit_and_follows_the_evidence(paradigm: Pa
     """After any training the edited step stands first, and gives way in the twin that lacks the evidence."""
     pairs = [(example(2.0, STEP), example(0.1, None)) for _ in range(60)]
 
-    pointer = fit_pointer(pairs, n_hidden=4, epochs=60, seed=0, paradigm=paradigm)
+    pointer = fit_evidence(pairs, n_hidden=4, epochs=60, seed=0, paradigm=paradigm)
 
     (edited, nothing), (twin, nothing_twin) = (
         pointer.score(run.features, run.n_claims, run.decides) for run in pairs[0]
@@ -99,6 +99,6 @@ def test_same_seed_gives_the_same_weights() -> None:
     """Training twice gives the same bits."""
     pairs = [(example(2.0, STEP), example(0.1, None)) for _ in range(20)]
 
-    one, other = (fit_pointer(pairs, n_hidden=4, epochs=2, seed=3, paradigm="reward") for _ in range(2))
+    one, other = (fit_evidence(pairs, n_hidden=4, epochs=2, seed=3, paradigm="reward") for _ in range(2))
 
     assert all(np.array_equal(one.tensors()[name], other.tensors()[name]) for name in one.tensors())
