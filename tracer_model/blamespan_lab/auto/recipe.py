@@ -27,7 +27,7 @@ class AutoData:
     pairs: str = "edits"
     every_kind: bool = True
     most_pairs: PositiveCount = 4_000
-    transcripts: Listed[str] = ("../transcripts/*.txt",)
+    transcripts: Listed[str] = ("../transcripts/*.txt", "../transcripts/programs/*.txt")
     who_and_when: str = "who_and_when_dev"
 
 
@@ -60,7 +60,7 @@ class AutoRecipe:
     paradigm: Paradigm = "supervised"
     penalty: PositiveNumber = 30.0
     agent_part: Number = 0.3
-    weight_of_pairs: PositiveNumber = 2.0
+    weight_of_pairs: PositiveNumber = 6.0
     weight_of_labels: PositiveNumber = 20.0
     max_false_alarms: Number = 5.0
     coverage: Number = 90.0

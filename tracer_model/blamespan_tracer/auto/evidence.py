@@ -62,41 +62,53 @@ def find_doubted_claims(run: ObservedRun, least_score: float = 0.0) -> Mapping[i
 
 
 def quote_steps(
+    run: ObservedRun,
     trace: MessageActionTrace,
     shares: Sequence[float],
     doubted: Mapping[int, DoubtedClaim],
     results: Sequence[CheckResult],
 ) -> list[Evidence]:
-    """Quote what most speaks against each of the three most blamed steps against which anything speaks.
+    """Quote the three most blamed steps, each with the words that most speak against it.
+
+    These are a contradicted claim with its source, words that break a check, or the likeliest wrong of what the step
+    states; of a step that states nothing its last sentence.
 
     Args:
+        run: What is observed of the run.
         trace: The run.
         shares: (T,) of the blame.
-        doubted: By step, its likeliest wrong claim.
-        results: Of checks; the words that break one are quoted where no source contradicts the step.
+        doubted: By step, its likeliest wrong claim that a source contradicts.
+        results: Of checks.
     """
     broken = {
         result.step: result
         for result in reversed(results)
         if result.step is not None and result.outcome == "fail" and result.quote and not result.is_repaired
     }
+    likeliest: dict[int, tuple[float, Claim]] = {}
+    for claim, score in zip(run.claims.claims, run.scores.tolist(), strict=True):
+        step = claim.mention.step
+        if step not in likeliest or score > likeliest[step][0]:
+            likeliest[step] = score, claim
     least = _LEAST_OF_TOP * max(shares, default=0.0)
-    blamed = [step for step in {*doubted, *broken} if shares[step] > 0 and shares[step] >= least]
+    blamed = [step for step, share in enumerate(shares) if share > 0 and share >= least]
     quotes = []
     for step in sorted(blamed, key=lambda step: (-shares[step], step))[:_MAX_STEPS]:
+        contradicted = None
         if step in doubted:
-            quotes.append(_quote_claim(trace, doubted[step], shares[step]))
+            source = doubted[step].contradiction.source
+            quote = _quote(trace, doubted[step].claim.mention)
+            contradicted = Contradicted(None if source.step == TASK else source.step, _quote(trace, source))
+        elif step in broken:
+            quote, shown = broken[step].quote, broken[step].source
+            contradicted = None if shown is None else Contradicted(shown.step, shown.quote)
+        elif step in likeliest:
+            quote = _quote(trace, likeliest[step][1].mention)
         else:
-            source = broken[step].source
-            contradicted = None if source is None else Contradicted(source.step, source.quote)
-            quotes.append(Evidence(step, broken[step].quote, shares[step], contradicted))
+            content = trace.steps[step].content.rstrip()
+            quote = _quote_around(content, max(0, len(content) - 1), len(content))
+        quotes.append(Evidence(step, quote, shares[step], contradicted))
     return [quote for quote in quotes if quote.quote]
-
-
-def _quote_claim(trace: MessageActionTrace, doubted: DoubtedClaim, share: float) -> Evidence:
-    mention, source = doubted.claim.mention, doubted.contradiction.source
-    contradicted = Contradicted(None if source.step == TASK else source.step, _quote(trace, source))
-    return Evidence(mention.step, _quote(trace, mention), share, contradicted)
 
 
 def _quote(trace: MessageActionTrace, mention: Mention) -> str:

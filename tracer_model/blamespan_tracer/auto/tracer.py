@@ -180,7 +180,7 @@ class AutoTracer:
             unaided_score=failure_score,
             tracer=self._identity,
             coverage=set_mass,
-            evidence=quote_steps(trace, shares.tolist(), doubted, run.results),
+            evidence=quote_steps(run.observed, trace, shares.tolist(), doubted, run.results),
         )
         verdict = replace(verdict, modes=tuple(_rank_modes(run, verdict, doubted)))
         verdict = self._blame_alarms(run, verdict)
