@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from itertools import combinations
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "MAX_OPERANDS",
+    "MOST_OPERANDS",
     "Calculation",
     "Explanation",
     "date_surprise",
@@ -24,8 +25,10 @@ __all__ = [
     "time_surprise",
 ]
 
-_MOST_OPERANDS = 48
+MOST_OPERANDS = 48
 """Operands of one calculation are looked for among so many numbers: each pair of them is tried."""
+
+Floats: TypeAlias = NDArray[np.float64]
 
 _NEVER, _DOUBT = -40.0, 0.7
 """Logarithm of a number of calculations that says none, and what is taken off a surprise, in nats."""
@@ -102,19 +105,19 @@ def explain_number(
     A calculation explains a number if its result, rounded as the number is, equals it. The more results there are of
     this size, the more likely one equals the number by chance.
     """
-    target = float(key)
-    decimals = len(key.partition(".")[2])
-    digits = len(key.lstrip("-").replace(".", "").lstrip("0"))
-    results = _results(np.array(operands[-_MOST_OPERANDS:], np.float64))
-    sums = [_range_results(np.array(column[:_MOST_OPERANDS], np.float64)) for column in columns]
-    results = np.abs(np.concatenate([results, *sums, np.array(others, np.float64)]))
-    size = abs(target)
+    size = abs(float(key))
+    both_ways, once = _list_results(sorted(set(operands[-MOST_OPERANDS:])))
+    sums = [_range_results(tuple(column[:MOST_OPERANDS])) for column in columns]
+    results = np.abs(np.concatenate([both_ways, once, *sums, np.array(others, np.float64)]))
     if not size or not len(results):
         return Explanation()
-    tolerance = 0.5 * 10.0**-decimals + 1e-9 * size
-    n_alike = int(((results > size / 3.2) & (results < size * 3.2)).sum())
+    decimals = len(key.partition(".")[2])
+    digits = len(key.lstrip("-").replace(".", "").lstrip("0"))
+    is_alike = (results > size / 3.2) & (results < size * 3.2)
+    n_alike = int(np.count_nonzero(is_alike) + np.count_nonzero(is_alike[: len(both_ways)]))
     expected = math.log(n_alike + 1.0) - digits * math.log(10.0)
-    return Explanation(bool((np.abs(results - size) <= tolerance).any()), max(_NEVER, expected))
+    tolerance = 0.5 * 10.0**-decimals + 1e-9 * size
+    return Explanation(bool((np.abs(results[is_alike] - size) <= tolerance).any()), max(_NEVER, expected))
 
 
 _DAYS_OF = {"day": 1, "week": 7}
@@ -256,9 +259,6 @@ _YEARS = range(1900, 2100)
 _MOST_OF_THREE = 8
 """Operands of a written calculation of three numbers are the likeliest ones."""
 
-MAX_OPERANDS = _MOST_OPERANDS
-"""The same, for who looks for operands."""
-
 
 def find_calculation(
     key: str, operands: Sequence[float], columns: Sequence[Sequence[float]] = (), *, is_written: bool = True
@@ -277,7 +277,7 @@ def find_calculation(
     if not is_written and size in _YEARS:
         return None
     tolerance = 0.5 * 10.0 ** -len(key.partition(".")[2]) + 1e-9 * size
-    numbers = np.array(operands[:_MOST_OPERANDS], np.float64)
+    numbers = np.array(operands[:MOST_OPERANDS], np.float64)
     equal = np.flatnonzero(np.abs(np.abs(numbers) - size) <= tolerance)
     if len(equal):
         return Calculation(f"{numbers[equal[0]]:.12g} rounded or without its sign", (int(equal[0]),))
@@ -288,7 +288,7 @@ def find_calculation(
         if found is not None:
             return found
     for column, values in enumerate(columns):
-        own = np.array(values[:_MOST_OPERANDS], np.float64)
+        own = np.array(values[:MOST_OPERANDS], np.float64)
         if len(own) < 3:
             continue
         total = np.concatenate([[0.0], np.cumsum(own)])
@@ -356,33 +356,35 @@ def _find_pair(size: float, tolerance: float, numbers: NDArray[np.float64], *, i
     return None
 
 
-def _results(operands: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what one operand becomes in another unit, and what two of them give."""
-    operands = np.unique(operands)
-    is_pair = ~np.eye(len(operands), dtype=bool)
+@lru_cache(maxsize=MOST_OPERANDS)
+def _pairs(count: int, apart: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the second of each two indices below *count* that lie so far apart, or farther."""
+    return np.triu_indices(count, apart)
+
+
+def _list_results(operands: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return what two of the operands give either way round, and what they give one way, or one gives in another unit.
+
+    What is divided by nothing is not finite, and like no number.
+    """
+    numbers = np.array(operands, np.float64)
+    first, second = _pairs(len(numbers), 1)
+    one, other = numbers[first], numbers[second]
     with np.errstate(all="ignore"):
-        one, other = operands[:, None], operands[None, :]
-        ratio = one / other
-        parts = [
-            (operands[:, None] * _FACTORS).ravel(),
-            (operands[:, None] / _FACTORS).ravel(),
-            *(part[is_pair] for part in (one + other, one - other, one * other, ratio)),
-            100.0 * ratio[is_pair],
-            100.0 * (ratio - 1.0)[is_pair],
-            (one * (1.0 + other / 100.0)).ravel(),
-            (one * (1.0 - other / 100.0)).ravel(),
-            (one * other / 100.0).ravel(),
-        ]
-        results = np.concatenate(parts)
-    finite: NDArray[np.float64] = results[np.isfinite(results)]
-    return finite
+        ratio = np.concatenate([one / other, other / one])
+        percent, parts = 1.0 + numbers / 100.0, 1.0 - numbers / 100.0
+        once = [ratio, 100.0 * ratio, 100.0 * (ratio - 1.0)]
+        once += [np.multiply.outer(numbers, factors).ravel() for factors in (_FACTORS, percent, parts)]
+        once += [np.divide.outer(numbers, _FACTORS).ravel(), np.multiply.outer(numbers, numbers).ravel() / 100.0]
+        return np.concatenate([one + other, one - other, one * other]), np.concatenate(once)
 
 
-def _range_results(column: NDArray[np.float64]) -> NDArray[np.float64]:
+@lru_cache(maxsize=16)
+def _range_results(column: tuple[float, ...]) -> Floats:
     """Return the sums and the means of every three or more neighbours."""
     if len(column) < 3:
         return np.zeros(0)
     total = np.concatenate([[0.0], np.cumsum(column)])
-    first, last = np.triu_indices(len(total), 3)
+    first, last = _pairs(len(total), 3)
     sums = total[last] - total[first]
     return np.concatenate([sums, sums / (last - first)])

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterator, Reversible, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, groupby, islice, zip_longest
+from sys import intern
 from typing import Final, Literal, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.ledger.dating import dates_itself
-from blamespan_tracer.ledger.derivations import Explanation, date_surprise, differences, explain_number, time_surprise
+from blamespan_tracer.ledger.derivations import (
+    MOST_OPERANDS,
+    date_surprise,
+    differences,
+    explain_number,
+    time_surprise,
+)
 from blamespan_tracer.ledger.values import LENGTH_WITHOUT_YEAR, OPPOSITES, Form, Value, find_values
 
 __all__ = ["TASK", "Claim", "Contradiction", "HeldStep", "Ledger", "LedgerReader", "Mention", "read_ledger"]
 
 _V = TypeVar("_V")
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 
 TASK: Final = -1
 """Stands for the task where a step's index is meant."""
@@ -38,8 +51,6 @@ Operands: TypeAlias = Literal["beside", "latest", "known", ""]
 """Which numbers give a value: those that stand beside it, the latest ones, any that are known; empty for none."""
 
 _WORD = re.compile(r"\w+")
-_NAME_PART = re.compile(r"[^\W_]+")
-"""A part of a name such as `total_price`."""
 _STEM_CHARS = 6
 """Words that begin with the same so many characters say the same of a value: `departs`, `departure`."""
 
@@ -52,9 +63,12 @@ _LEAST_ROW_WORDS = 3
 
 _HALF_WORDS = 4.0
 """A word so many words away from a value says half as much of it as one right beside it."""
+_WEIGHTS = np.array([*(_HALF_WORDS / (_HALF_WORDS + distance) for distance in range(_ROW_WORDS)), 0.0])
+"""How much a word says by how many words are between; the last is for words that are not there."""
 
 _ROW_CHARS = 400
-_RECORD, _LINE = re.compile(r"[{}]"), re.compile(r"\n")
+_BORDERS = re.compile(r"[{}]"), re.compile(r"\n")
+"""Between records, and between lines."""
 
 _MAX_VALUES = 400
 """Values of one text that are read; the rest of a huge table says nothing that can be held against a claim."""
@@ -62,8 +76,20 @@ _MAX_VALUES = 400
 _MAX_TEXT_CHARS = 40_000
 """Of a longer text the first and last half of this many characters are read."""
 
+_MANY_CLAIMS, _MAX_CLAIMS, _FEW_CLAIMS = 10_000, 2 * _MAX_VALUES, 16
+"""Once a run has many claims, few of each further step are held against their sources, and all are sources of others.
+
+No recorded run states so many values: the most are 8,998, in 922 steps.
+"""
+
 _MAX_SAME = 20
 """Latest mentions of one value, or of one context, that a claim is held against."""
+
+_MAX_NOTED = 50_000
+"""Contexts, and parts of values, that are kept of the values of one form: no recorded run has half as many."""
+
+_MAX_INDEXED = 500
+"""Texts whose rows are kept in the form in which claims are looked for in them."""
 
 _MAX_ROWS = 120
 """Values of one source that a claim's row is looked for among."""
@@ -81,17 +107,59 @@ _OF_ANY_YEAR = "day "
 _BESIDE = 160
 """Characters: what stands nearer to a number may have been calculated with."""
 
-_MAX_LATEST = 16
+_MAX_OPERANDS, _MAX_LATEST, _MAX_COLUMNS = 32, 16, 3
 """Numbers that were said last: what is calculated is calculated from them more often than from older ones."""
 
 _MAX_BESIDE = 16
 """Most values of the same step that a claim is seen beside."""
 
-_TELLING_WEIGHT, _LEAST_TELLING = 0.5, 2
+_TELLING_WORDS, _LEAST_TELLING = 4, 2
 """Two amounts in two units are of the same where so many words agree, each at most four words away from both."""
 
 _MAX_NEAR = 6
 """Values that nearly equal a claim's whose rows are looked at: those between whose words it stands best."""
+
+
+class TextWords:
+    """The words of a text, in order, and where its records and lines end.
+
+    Args:
+        text: The text, or a part of it.
+        start: Offset of the part in the text; all offsets count from the beginning of the text.
+    """
+
+    __slots__ = "_borders", "_starts", "words"
+
+    def __init__(self, text: str = "", start: int = 0) -> None:
+        matches = list(_WORD.finditer(text.lower()))
+        self.words = [intern(match.group()) for match in matches]
+        self._starts = array("q", [match.start() + start for match in matches])
+        self._borders = tuple(array("q", [match.start() + start for match in one.finditer(text)]) for one in _BORDERS)
+
+    def place(self, value: Value) -> tuple[int, int]:
+        """Return the index of the first word that is not before a value, and of the first one behind it."""
+        return bisect_left(self._starts, value.start), bisect_left(self._starts, value.stop)
+
+    def before(self, index: int) -> list[str]:
+        """Return the words before one, the nearest first."""
+        return self.words[max(0, index - _MAX_CONTEXT_WORDS) : index][::-1]
+
+    def find_row(self, value: Value, first: int, after: int) -> tuple[int, int]:
+        """Return the first and behind the last word of a value's record or line near it, else of all that is near."""
+        low, high = max(0, first - _ROW_WORDS), min(len(self.words), after + _ROW_WORDS)
+        for borders in self._borders:
+            index, end = bisect_left(borders, value.start), bisect_left(borders, value.stop)
+            first_in, last_in = low, high
+            if index and borders[index - 1] >= value.start - _ROW_CHARS:
+                first_in = bisect_left(self._starts, borders[index - 1] + 1, low, first)
+            if end < len(borders) and borders[end] < value.stop + _ROW_CHARS:
+                last_in = bisect_left(self._starts, borders[end], after, high)
+            if (first_in > low or last_in < high) and first - first_in + last_in - after >= _LEAST_ROW_WORDS:
+                return first_in, last_in
+        return low, high
+
+
+_NO_WORDS: Final = TextWords()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,26 +170,41 @@ class Mention:
         step: Index of the step that states it, or that was given it; `TASK` for the task.
         is_input: Whether the step was given it.
         value: The value.
-        left: Words before it, the nearest first.
-        right: Words after it, the nearest first.
-        around: Words of its row: the stems of those near it on both sides, each once, in the order of the alphabet, and
-            how much each says, 0..1: the nearer, the more.
+        text: The words of the text, and
+        first: the index of the first one of these that is not before the value, and
+        after: that of the first one behind it.
     """
 
     step: int
     is_input: bool
     value: Value
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    around: tuple[tuple[str, float], ...]
+    text: TextWords = _NO_WORDS
+    first: int = 0
+    after: int = 0
+
+    @property
+    def around(self) -> list[tuple[str, int]]:
+        """Words of its row: the stems of those near it on both sides, each once, in the order of the alphabet.
+
+        With each stands how many words are between it and the value.
+        """
+        words, (low, high) = self.text.words, self.text.find_row(self.value, self.first, self.after)
+        distances: dict[str, int] = {}
+        for distance, pair in enumerate(zip_longest(words[low : self.first][::-1], words[self.after : high])):
+            for word in filter(None, pair):
+                for stem in _stems(word):
+                    distances.setdefault(stem, distance)
+        return sorted(distances.items())
 
     def count_agreement(self, other: Mention) -> int:
         """Count the words right before and right after both values that agree."""
-        count = 0
-        if self.left[:1] == other.left[:1]:  # most do not agree in one word
-            count += _count_common(self.left, other.left)
-        if self.right[:1] == other.right[:1]:
-            count += _count_common(self.right, other.right)
+        own, others = self.text.words, other.text.words
+        here, there, count = self.first, other.first, 0
+        if here and there and own[here - 1] == others[there - 1]:  # most do not agree in one word
+            count = _count_common(self.text.before(here), other.text.before(there))
+        here, there = self.after, other.after
+        if here < len(own) and there < len(others) and own[here] == others[there]:
+            count += _count_common(own[here : here + _MAX_CONTEXT_WORDS], others[there : there + _MAX_CONTEXT_WORDS])
         return count
 
 
@@ -167,6 +250,9 @@ class Derivation:
     expected: float = 0.0
 
 
+_NOT_CALCULATED: Final = Derivation()
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A value that an agent's step states, beside what its sources say.
@@ -188,8 +274,8 @@ class Claim:
     agreement: int
     calculated: Derivation
     contradictions: tuple[Contradiction, ...]
-    is_repeated: bool
-    is_argument: bool
+    is_repeated: bool = False
+    is_argument: bool = False
     n_known: int = 0
     rival_agreement: int = 0
 
@@ -197,6 +283,11 @@ class Claim:
     def derivation(self) -> float:
         """How much better a calculation from supported numbers explains the value than chance, in nats."""
         return self.calculated.surprise
+
+    @property
+    def is_vouched(self) -> bool:
+        """Whether a source has the value, or a calculation gives it."""
+        return self.support is not None or self.derivation > 1.0
 
     @property
     def information(self) -> float:
@@ -221,18 +312,13 @@ def read_ledger(trace: MessageActionTrace) -> Ledger:
     Time grows with the length of the run: each claim is looked up, never compared with all others.
     """
     reader = LedgerReader(trace.task)
-    read: list[HeldStep] = []
+    held: deque[HeldStep] = deque()
     for step in trace.steps:
         reader.hear(step.index, step.input_text)
-        held = reader.hold(step.index, step.content, decides=trace.can_be_blamed(step))
-        reader.take(held)
-        read.append(held)
-    return Ledger(
-        tuple(
-            reader.finish(held, is_argument=step.kind == "tool_call")
-            for step, held in zip(trace.steps, read, strict=True)
-        )
-    )
+        read = reader.hold(step.index, step.content, decides=trace.can_be_blamed(step))
+        reader.take(read)
+        held.append(replace(read, mentions=()))
+    return Ledger(tuple(reader.finish(held.popleft(), is_argument=step.kind == "tool_call") for step in trace.steps))
 
 
 class LedgerReader:
@@ -245,13 +331,12 @@ class LedgerReader:
     def __init__(self, task: str) -> None:
         self._sources = _Sources()
         self._last_use: dict[tuple[Form, str], int] = {}
-        for mention in _read_mentions(TASK, task):
-            self._sources.add(mention)
+        self._n_claims = 0
+        self._sources.add(TASK, list(_read_mentions(TASK, task)))
 
     def hear(self, index: int, text: str) -> None:
         """Take up what a step was given."""
-        for mention in _read_mentions(index, text, is_input=True):
-            self._sources.add(mention)
+        self._sources.add(index, list(_read_mentions(index, text, is_input=True)), is_input=True)
 
     def hold(self, index: int, text: str, *, decides: bool) -> HeldStep:
         """Hold what a step states against what is known; nothing is taken up.
@@ -262,19 +347,31 @@ class LedgerReader:
             decides: Whether an agent can be blamed for it; what nobody can be blamed for makes no claims.
         """
         mentions = tuple(_read_mentions(index, text))
-        return HeldStep(mentions, tuple(self._sources.hold(mentions, text)) if decides else (), decides)
+        most = _MAX_CLAIMS if self._n_claims < _MANY_CLAIMS else _FEW_CLAIMS
+        return HeldStep(mentions, tuple(self._sources.hold(mentions, text, most)) if decides else (), decides)
 
     def take(self, step: HeldStep) -> None:
         """Take up what a step states: later ones are held against it."""
+        if not step.mentions:
+            return
         if step.decides:
+            self._n_claims += len(step.held)
             self._last_use.update(((mention.value.form, mention.value.key), mention.step) for mention in step.mentions)
         vouched = {id(one.mention) for one in step.held if one.is_vouched} if step.held else None
-        for mention in step.mentions:
-            self._sources.add(mention, is_operand=vouched is None or id(mention) in vouched)
+        self._sources.add(step.mentions[0].step, step.mentions, vouched=vouched)
 
     def finish(self, step: HeldStep, *, is_argument: bool) -> tuple[Claim, ...]:
         """Return the claims of a step, with what is known by now of how their values were used since."""
-        return tuple(one.finish(self._last_use, is_argument=is_argument) for one in step.held)
+        return tuple(self._note_use(claim, is_argument=is_argument) for claim in step.held)
+
+    def _note_use(self, claim: Claim, *, is_argument: bool) -> Claim:
+        value, step = claim.mention.value, claim.mention.step
+        last = self._last_use.get((value.form, value.key), step)
+        contradictions = []
+        for one in claim.contradictions:
+            used = self._last_use.get((one.source.value.form, one.source.value.key), -1)
+            contradictions.append(replace(one, is_unused=used < 0, is_repaired=used > step and last <= step))
+        return replace(claim, contradictions=tuple(contradictions), is_repeated=last > step, is_argument=is_argument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,171 +385,269 @@ class HeldStep:
     """
 
     mentions: tuple[Mention, ...]
-    held: tuple[_Held, ...]
+    held: tuple[Claim, ...]
     decides: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A claim held against the sources before it; what comes later is not known yet."""
+class _Latest:
+    """The latest mentions by key; of too many keys those that were not noted for longest are forgotten.
 
-    mention: Mention
-    support: Mention | None
-    agreement: int
-    calculated: Derivation
-    contradictions: tuple[Contradiction, ...]
-    n_known: int
-    rival_agreement: int = 0
+    Args:
+        mentions: All of them, in order. They are kept by number: the garbage collector need not look at numbers.
+        most: Keys that are kept at least; None for all.
+    """
 
-    @property
-    def is_vouched(self) -> bool:
-        return self.support is not None or self.calculated.surprise > 1.0
+    def __init__(self, mentions: Sequence[Mention], most: int | None = _MAX_NOTED) -> None:
+        self._mentions, self._most = mentions, most
+        self._new: dict[Hashable, tuple[int, ...]] = {}
+        self._old: dict[Hashable, tuple[int, ...]] = {}
 
-    def finish(self, last_use: dict[tuple[Form, str], int], *, is_argument: bool) -> Claim:
-        value, step = self.mention.value, self.mention.step
-        last = last_use.get((value.form, value.key), step)
-        contradictions = []
-        for one in self.contradictions:
-            used = last_use.get((one.source.value.form, one.source.value.key), -1)
-            contradictions.append(replace(one, is_unused=used < 0, is_repaired=used > step and last <= step))
-        return Claim(
-            self.mention,
-            self.support,
-            self.agreement,
-            self.calculated,
-            tuple(contradictions),
-            last > step,
-            is_argument,
-            self.n_known,
-            self.rival_agreement,
-        )
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._new or key in self._old
+
+    def __len__(self) -> int:
+        return len(self._new)
+
+    def get(self, key: Hashable) -> list[Mention]:
+        return [self._mentions[number] for number in self._new.get(key) or self._old.get(key, ())]
+
+    def add_last(self, key: Hashable) -> bool:
+        """Note the last of all mentions; return whether one was noted of this key before."""
+        known = self._new.get(key) or self._old.get(key, ())
+        self._new[key] = (*known[1 - _MAX_SAME :], len(self._mentions) - 1)
+        if self._most is not None and len(self._new) >= self._most:
+            self._old, self._new = self._new, {}
+        return bool(known)
 
 
-class _Sources:
-    """What was said so far: by value, by nearly the same value, by the words around a value, and by row."""
+class _Stated:
+    """What was stated so far of one form.
+
+    By value, by nearly the same value, by the words around a value, by the day of a date with its year, and by what a
+    number measures.
+    """
 
     def __init__(self) -> None:
-        self._by_key: dict[tuple[Form, str], list[Mention]] = {}
-        self._full_dates: dict[str, list[Mention]] = defaultdict(list)
-        self._by_quantity: dict[str, list[Mention]] = defaultdict(list)
-        self._by_dimension: dict[str, list[Mention]] = defaultdict(list)
-        self._by_pattern: dict[tuple[Form, str], list[Mention]] = defaultdict(list)
-        self._by_context: dict[tuple[Form, tuple[str, ...]], list[Mention]] = defaultdict(list)
-        self._n_keys: dict[tuple[Form, int], int] = defaultdict(int)
-        self._n_values: dict[Form, int] = defaultdict(int)
-        self._n_twins: dict[tuple[Form, int], int] = defaultdict(int)
-        self._rows: dict[tuple[int, bool, Form], _Rows] = defaultdict(_Rows)
-        self._operands: dict[float, None] = {}
-        self._columns: dict[tuple[int, bool], list[float]] = {}
+        self._mentions: list[Mention] = []
+        self.by_key = _Latest(self._mentions, most=None)
+        self.by_pattern, self.by_context, self.by_day, self.by_quantity, self.by_dimension = (
+            _Latest(self._mentions) for _ in range(5)
+        )
+        self.n_keys: Counter[int] = Counter()
+        """How many values there are of each length, and"""
+        self.n_twins: Counter[int] = Counter()
+        """how many of these are nearly equal to an earlier one."""
+
+    def add(self, mention: Mention) -> None:
+        """Take a mention up: later claims are held against it."""
+        value, key = mention.value, mention.value.key
+        self._mentions.append(mention)
+        if not self.by_key.add_last(key):
+            is_alike = [self.by_pattern.add_last(pattern) for pattern in _patterns(value)]
+            self.n_keys[len(key)] += 1
+            self.n_twins[len(key)] += any(is_alike)
+        for context in _contexts(mention):
+            self.by_context.add_last(context)
+        if value.form == "date" and len(key) > LENGTH_WITHOUT_YEAR:
+            self.by_day.add_last(key[-LENGTH_WITHOUT_YEAR:])
+        if value.quantity:
+            self.by_quantity.add_last(value.quantity)
+            self.by_dimension.add_last(_dimension(value))
+            if value.plain and not value.quantity.startswith("#"):
+                self.by_quantity.add_last(f"# {value.plain}")
+
+    def find_neighbours(self, mention: Mention) -> Iterator[Mention]:
+        """Yield the latest mentions between the same words as a claim: by the words before, behind and around it."""
+        for context in _contexts(mention):
+            yield from self.by_context.get(context)
+
+
+class _Operands:
+    """What numbers, dates and times may be calculated from: those that were stated last."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[float, None] = {}
+        self._columns: deque[tuple[float, ...]] = deque(maxlen=_MAX_COLUMNS)
         self._moments: dict[Form, dict[str, None]] = {"date": {}, "time": {}}
         self._spans: dict[tuple[float, str], None] = {}
 
-    def add(self, mention: Mention, *, is_operand: bool = True) -> None:
-        """Take a mention up: later claims are held against it."""
-        value = mention.value
-        key = value.form, value.key
-        if value.form == "date" and len(value.key) > LENGTH_WITHOUT_YEAR:
-            self._full_dates[value.key[-LENGTH_WITHOUT_YEAR:]].append(mention)
-        if value.quantity:
-            self._add_quantity(mention)
-        if key in self._by_key:
-            self._by_key[key].append(mention)
-        else:
-            self._by_key[key] = [mention]
-            size = value.form, len(value.key)
-            self._n_keys[size] += 1
-            self._n_values[value.form] += 1
-            patterns = list(_patterns(value))
-            self._n_twins[size] += any((value.form, pattern) in self._by_pattern for pattern in patterns)
-            for pattern in patterns:
-                self._by_pattern[value.form, pattern].append(mention)
-        self._rows[mention.step, mention.is_input, value.form].add(mention)
-        for context in _contexts(mention):
-            self._by_context[value.form, context].append(mention)
-        if not is_operand:
+    def add(self, values: Iterable[Value]) -> None:
+        """Take up the values of one text, in order."""
+        column = []
+        for value in values:
+            if value.form in self._moments:
+                _renew(self._moments[value.form], value.key, _MAX_MOMENTS)
+            if value.form == "number":
+                number = float(value.key)
+                column.append(number)
+                if value.unit in _TIME_UNITS:
+                    _renew(self._spans, (number, value.unit), _MAX_SPANS)
+                _renew(self._numbers, number, _MAX_OPERANDS)
+        if column:
+            self._columns.append(tuple(column[:MOST_OPERANDS]))
+
+    def derive(self, value: Value, beside: Sequence[Value]) -> Derivation:
+        """Return how well a calculation from what is known, or stands beside it, explains a value.
+
+        Args:
+            value: The value.
+            beside: Others of its step that stand near it, in order.
+        """
+        if value.form not in ("number", "date", "time"):
+            return _NOT_CALCULATED
+        numbers = [float(other.key) for other in beside if other.form == "number"]
+        days = [other.key for other in beside if other.form == "date"]
+        hours = [other.key for other in beside if other.form == "time"]
+        known_days, known_hours = [*self._moments["date"], *days], [*self._moments["time"], *hours]
+        if value.form != "number":
+            spans = [*self._spans, *((float(other.key), other.unit) for other in beside if other.form == "number")]
+            if value.form == "date":
+                surprise = date_surprise(value.key, known_days, spans)
+            else:
+                surprise = time_surprise(value.key, known_hours, spans)
+            return Derivation(surprise, "known" if surprise else "")
+        if len(value.key.lstrip("-").replace(".", "")) < 2:
+            return _NOT_CALCULATED
+        found = explain_number(value.key, numbers, others=differences(days, hours))
+        if found.surprise >= 1.0:
+            return Derivation(found.surprise, "beside", found.expected)
+        operands, others = list(self._numbers), differences(known_days, known_hours)
+        known = explain_number(value.key, [*operands, *numbers], self._columns, others)
+        surprise = max(found.surprise, known.surprise)
+        if found.is_found:
+            return Derivation(surprise, "beside", found.expected)
+        if not known.is_found:
+            return Derivation(0.0, "", known.expected)
+        columns = list(self._columns)[-1:]
+        latest = explain_number(value.key, [*operands[-_MAX_LATEST:], *numbers], columns, others)
+        if latest.is_found:
+            return Derivation(max(surprise, 0.0), "latest", latest.expected)
+        return Derivation(surprise, "known", known.expected)
+
+
+def _renew(latest: dict[_V, None], value: _V, most: int) -> None:
+    """Make a value the last one of those that are kept; the first one of too many goes."""
+    latest.pop(value, None)
+    latest[value] = None
+    if len(latest) > most:
+        del latest[next(iter(latest))]
+
+
+class _Sources:
+    """What was said so far: by form of its values, by what they measure, and by text."""
+
+    def __init__(self) -> None:
+        self._stated: dict[Form, _Stated] = defaultdict(_Stated)
+        self._texts: dict[tuple[int, bool], Sequence[Mention]] = defaultdict(tuple)
+        self._rows: dict[tuple[int, bool, Form], _Rows] = {}
+        self._operands = _Operands()
+
+    def add(
+        self, step: int, mentions: Sequence[Mention], *, is_input: bool = False, vouched: Set[int] | None = None
+    ) -> None:
+        """Take up what a text states: later claims are held against it.
+
+        Args:
+            step: Index of the step that states it, or was given it.
+            mentions: What it states.
+            is_input: Whether the step was given it.
+            vouched: By `id` those that others may be calculated from; None for all.
+        """
+        if not mentions:
             return
-        if value.form in self._moments:
-            self._moments[value.form].pop(value.key, None)
-            self._moments[value.form][value.key] = None
-        if value.form == "number":
-            number = float(value.key)
-            if value.unit in _TIME_UNITS:
-                self._spans.pop((number, value.unit), None)
-                self._spans[number, value.unit] = None
-            self._operands.pop(number, None)
-            self._operands[number] = None
-            self._columns.setdefault((mention.step, mention.is_input), []).append(number)
+        self._texts[step, is_input] = [*self._texts[step, is_input], *mentions]
+        for mention in mentions:
+            self._stated[mention.value.form].add(mention)
+        self._operands.add(one.value for one in mentions if vouched is None or id(one) in vouched)
 
-    def _add_quantity(self, mention: Mention) -> None:
-        value = mention.value
-        self._by_quantity[value.quantity].append(mention)
-        self._by_dimension[_dimension(value)].append(mention)
-        if value.plain and not value.quantity.startswith("#"):
-            self._by_quantity[f"# {value.plain}"].append(mention)
-
-    def hold(self, mentions: Sequence[Mention], text: str) -> list[_Held]:
+    def hold(self, mentions: Sequence[Mention], text: str, most: int) -> Iterator[Claim]:
         """Hold the claims of one step against the sources, in order.
+
+        Of more than *most* values those come first that nearly equal one of a source, then those that no source has,
+        and among equals those that say most.
 
         By which moments a message dates itself, or says when it speaks next, nobody else can know: they are claims only
         where a source has them, or the task or an input has another one between the same words.
         """
         values = sorted((mention.value for mention in mentions), key=lambda value: value.start)
-        held = []
-        for mention in mentions:
-            if mention.value.form in self._moments and dates_itself(text, mention.value):
-                if (own := self._hold_moment(mention)) is not None:
-                    held.append(own)
-            else:
-                held.append(self._hold(mention, values))
+        starts = [value.start for value in values]
         texts: dict[tuple[Form, str], set[tuple[int, bool]]] = {}
-        return [self._count_alongside(one, values, texts) if one.contradictions else one for one in held]
+        if len(mentions) > most:
+            ranked = sorted(mentions, key=self._rank)[:most]
+            chosen = set(map(id, ranked))
+            mentions = [mention for mention in mentions if id(mention) in chosen]
+        for mention in mentions:
+            value = mention.value
+            low = bisect_left(starts, value.start - _BESIDE)
+            beside = [
+                other
+                for other in values[low : low + _MAX_BESIDE]
+                if abs(other.start - value.start) <= _BESIDE and other.key != value.key
+            ]
+            if value.form in ("date", "time") and dates_itself(text, value):
+                held = self._hold_moment(mention)
+            else:
+                held = self._hold(mention, beside)
+            if held is not None:
+                yield self._count_alongside(held, beside, texts) if held.contradictions else held
+
+    def _rank(self, mention: Mention) -> tuple[int, float]:
+        value, stated = mention.value, self._stated[mention.value.form]
+        is_known = value.key in stated.by_key
+        is_near = not is_known and any(pattern in stated.by_pattern for pattern in _patterns(value))
+        return is_known - is_near, -_information(value)
 
     def _count_alongside(
-        self, held: _Held, values: Sequence[Value], texts: dict[tuple[Form, str], set[tuple[int, bool]]]
-    ) -> _Held:
+        self, held: Claim, beside: Sequence[Value], texts: dict[tuple[Form, str], set[tuple[int, bool]]]
+    ) -> Claim:
         """Count, of the values near a claim that have a source, how many stand in that of what contradicts it."""
-        value = held.mention.value
-        around = [
-            known
-            for form, key in {
-                (other.form, other.key)
-                for other in _find_beside(value, values)
-                if other.form not in ("opposite", "quotation")
-            }
-            if (known := self._find_texts(form, key, texts))
-        ]
+        near = {(other.form, other.key) for other in beside if other.form not in ("opposite", "quotation")}
+        around = [known for key in near if (known := self._find_texts(key, texts))]
+        counts = Counter(chain.from_iterable(around))
         counted = []
         for one in held.contradictions:
-            own = self._find_texts(one.source.value.form, one.source.value.key, texts)
-            alongside = max((sum(text in known for known in around) for text in own), default=0)
+            own = self._find_texts((one.source.value.form, one.source.value.key), texts)
+            alongside = max((counts[text] for text in own), default=0)
             counted.append(replace(one, n_alongside=alongside, n_around=len(around)))
         return replace(held, contradictions=tuple(counted))
 
     def _find_texts(
-        self, form: Form, key: str, texts: dict[tuple[Form, str], set[tuple[int, bool]]]
+        self, key: tuple[Form, str], texts: dict[tuple[Form, str], set[tuple[int, bool]]]
     ) -> set[tuple[int, bool]]:
-        """List the latest texts that state a value."""
-        if (form, key) not in texts:
-            texts[form, key] = {(one.step, one.is_input) for one in self._by_key.get((form, key), ())[-_MAX_SAME:]}
-        return texts[form, key]
+        """Return the latest texts that state a value."""
+        if key not in texts:
+            form, value = key
+            texts[key] = {(one.step, one.is_input) for one in self._stated[form].by_key.get(value)}
+        return texts[key]
 
-    def _hold(self, mention: Mention, values: Sequence[Value]) -> _Held:
+    def _find_rows(self, source: Mention) -> _Rows:
+        """Return the values of the form of one that stand in its text."""
+        key = source.step, source.is_input, source.value.form
+        if key not in self._rows:
+            own = (one for one in self._texts[source.step, source.is_input] if one.value.form == source.value.form)
+            self._rows[key] = _Rows(list(islice(own, _MAX_ROWS)))
+        self._rows[key] = rows = self._rows.pop(key)
+        if len(self._rows) > _MAX_INDEXED:
+            del self._rows[next(iter(self._rows))]
+        return rows
+
+    def _hold(self, mention: Mention, beside: Sequence[Value]) -> Claim:
         value = mention.value
         if value.form == "opposite":
             return self._hold_opposite(mention)
-        same = self._find_same(value)
+        same, n_known = self._find_same(value), len(self._stated[value.form].by_key)
         rival, agreement, n_rivals = self._find_rival(mention)
         if same:
             support = max(same, key=mention.count_agreement)
             contradictions = [*self._other_row(mention, same), *_other_unit(mention, same)]
-            return _Held(
+            return Claim(
                 mention,
                 support,
                 mention.count_agreement(support),
-                Derivation(),
+                _NOT_CALCULATED,
                 tuple(contradictions),
-                self._n_values[value.form],
-                agreement,
+                n_known=n_known,
+                rival_agreement=agreement,
             )
         contradictions = [*self._nearest(mention)]
         if rival is None and value.quantity:
@@ -460,113 +655,87 @@ class _Sources:
         if rival is not None:
             surprise = max(0.0, 1.5 * agreement - math.log(n_rivals))
             contradictions.append(Contradiction("context", rival, surprise, agreement))
-        return _Held(
-            mention,
-            None,
-            0,
-            self._derive(value, values),
-            tuple(contradictions),
-            self._n_values[value.form],
-            agreement,
-        )
+        calculated = self._operands.derive(value, beside)
+        return Claim(mention, None, 0, calculated, tuple(contradictions), n_known=n_known, rival_agreement=agreement)
 
-    def _hold_moment(self, mention: Mention) -> _Held | None:
+    def _hold_moment(self, mention: Mention) -> Claim | None:
         """Hold a moment by which a message dates itself against what others gave it; None where that says nothing."""
         if self._find_same(mention.value):
             return self._hold(mention, ())
+        stated = self._stated[mention.value.form]
         given = [
             (mention.count_agreement(other), other)
-            for context in _contexts(mention)
-            for other in self._by_context.get((mention.value.form, context), ())[-_MAX_SAME:]
+            for other in stated.find_neighbours(mention)
             if other.step == TASK or other.is_input
         ]
         if not given:
             return None
         agreement, rival = max(given, key=lambda one: one[0])
         found = Contradiction("context", rival, 1.5 * agreement, agreement)
-        return _Held(mention, None, 0, Derivation(), (found,), self._n_values[mention.value.form], agreement)
+        return Claim(mention, None, 0, _NOT_CALCULATED, (found,), n_known=len(stated.by_key), rival_agreement=agreement)
 
     def _find_same(self, value: Value) -> list[Mention]:
         """List the latest mentions of a value; of a date also those of its day that name a year, or none.
 
         Of a number also those that give it in another unit.
         """
-        same = self._by_key.get((value.form, value.key), [])[-_MAX_SAME:]
+        stated = self._stated[value.form]
+        same = stated.by_key.get(value.key)
         if value.form == "number":
-            restated = [*self._by_quantity.get(value.quantity or f"# {value.key}", ())]
+            restated = stated.by_quantity.get(value.quantity or f"# {value.key}")
             if plain := value.plain:
-                restated += self._by_quantity.get(f"# {plain}", ())
-                restated += self._by_key.get(("number", plain), ())
+                restated += [*stated.by_quantity.get(f"# {plain}"), *stated.by_key.get(plain)]
             same += [one for one in restated[-_MAX_SAME:] if one.value.key != value.key and value.equals(one.value)]
         if not same and value.form == "date":
-            if len(value.key) > LENGTH_WITHOUT_YEAR:
-                same = self._by_key.get(("date", value.key[-LENGTH_WITHOUT_YEAR:]), [])[-_MAX_SAME:]
-            else:
-                same = self._full_dates.get(value.key, [])[-_MAX_SAME:]
+            is_full = len(value.key) > LENGTH_WITHOUT_YEAR
+            same = stated.by_key.get(value.key[-LENGTH_WITHOUT_YEAR:]) if is_full else stated.by_day.get(value.key)
         return same
 
-    def _hold_opposite(self, mention: Mention) -> _Held:
+    def _hold_opposite(self, mention: Mention) -> Claim:
         """Look for the opposite word between the same words, where the word itself stands between them nowhere."""
         support, agreement = None, 0
         best, most = None, 1
-        for context in _contexts(mention):
-            for other in self._by_context.get(("opposite", context), ())[-_MAX_SAME:]:
-                words = mention.count_agreement(other)
-                if other.value.key == mention.value.key and words >= agreement:
-                    support, agreement = other, words
-                elif other.value.key in OPPOSITES[mention.value.key] and words > most:
-                    best, most = other, words
+        stated = self._stated["opposite"]
+        for other in stated.find_neighbours(mention):
+            words = mention.count_agreement(other)
+            if other.value.key == mention.value.key and words >= agreement:
+                support, agreement = other, words
+            elif other.value.key in OPPOSITES[mention.value.key] and words > most:
+                best, most = other, words
         found = () if best is None or agreement >= most else (Contradiction("opposite", best, 2.0 * most, most),)
-        return _Held(mention, support, agreement, Derivation(), found, self._n_values["opposite"])
+        return Claim(mention, support, agreement, _NOT_CALCULATED, found, n_known=len(stated.by_key))
 
     def _nearest(self, mention: Mention) -> Iterator[Contradiction]:
-        value = mention.value
-        near: dict[str, Mention] = {}
+        value, stated = mention.value, self._stated[mention.value.form]
+        near: dict[str, None] = {}
         for pattern in _patterns(value):
-            for other in self._by_pattern.get((value.form, pattern), ())[-_MAX_SAME:]:
+            for other in stated.by_pattern.get(pattern):
                 if other.value.key != value.key and (
                     not pattern.startswith(_OF_ANY_YEAR) or len(other.value.key) != len(value.key)
                 ):
-                    near.setdefault(other.value.key, other)
+                    near[other.value.key] = None
         if not near:
             return
-        found = [self._best_agreement(mention, other) for other in near.values()]
+        found = [_find_best_agreement(mention, stated.by_key.get(key)) for key in near]
         found.sort(key=lambda one: -one[0])  # of equal ones the first that was found
-        fits = [self._fit(mention, other) for _, other in found[:_MAX_NEAR]]
-        best = max(range(len(fits)), key=lambda index: found[index][0] + fits[index])
-        size = value.form, len(value.key)
-        alike = self._n_twins[size] / self._n_keys[size] if self._n_keys[size] > 1 else 0.0
-        agreement, source = found[best]
-        yield Contradiction("near", source, self._near_surprise(value), agreement, share_alike=alike)
-
-    def _best_agreement(self, mention: Mention, near: Mention) -> tuple[int, Mention]:
-        """Return between how many of the same words a value stands where it stands best, and that mention of it."""
-        same = self._by_key[near.value.form, near.value.key][-_MAX_SAME:]
-        best = max(same, key=mention.count_agreement)
-        return mention.count_agreement(best), best
-
-    def _fit(self, mention: Mention, source: Mention) -> float:
-        """Return how much a claim's words tell a value of a text from its other values, in nats."""
-        rows = self._rows[source.step, source.is_input, source.value.form]
-        fits = zip(rows.mentions, rows.fit(mention), strict=True)
-        return max((fit for row, fit in fits if row.value.key == source.value.key), default=0.0)
-
-    def _near_surprise(self, value: Value) -> float:
-        if value.form in ("name", "quotation"):
-            return 1.5 * value.key.count(" ")
-        length = len(value.key)
-        alike = 9.0 * length * max(self._n_keys[value.form, length], 1)
-        letters = 10.0 if value.form in ("number", "date", "time") else 20.0
-        return max(0.0, length * math.log(letters) - math.log(alike))
+        agreement, source = found[0]
+        if len(found) > 1:
+            around = mention.around
+            ranked = (
+                (words + self._find_rows(one).fit_value(around, one.value), words, one)
+                for words, one in found[:_MAX_NEAR]
+            )
+            _, agreement, source = max(ranked, key=lambda one: one[0])
+        n_keys, n_twins = stated.n_keys[len(value.key)], stated.n_twins[len(value.key)]
+        alike = n_twins / n_keys if n_keys > 1 else 0.0
+        yield Contradiction("near", source, _near_surprise(value, n_keys), agreement, share_alike=alike)
 
     def _find_rival(self, mention: Mention) -> tuple[Mention | None, int, int]:
         """Find the other value between whose words a claim stands best, how many agree, and how many such values."""
         best, most = None, 0
         rivals: set[str] = set()
-        for context in _contexts(mention):
-            for other in self._by_context.get((mention.value.form, context), ())[-_MAX_SAME:]:
-                if other.value.key == mention.value.key:
-                    continue
+        for other in dict.fromkeys(self._stated[mention.value.form].find_neighbours(mention)):
+            if other.value.key != mention.value.key:
                 rivals.add(other.value.key)
                 words = mention.count_agreement(other)
                 if words > most:
@@ -575,62 +744,42 @@ class _Sources:
 
     def _other_row(self, mention: Mention, same: Sequence[Mention]) -> Iterator[Contradiction]:
         """Look whether the claim's words stand beside another value in every source that has the claim's value."""
-        texts = list(dict.fromkeys((other.step, other.is_input) for other in reversed(same)))[:_MAX_SOURCES]
-        fits = [_fit_row(mention, self._rows[step, is_input, mention.value.form]) for step, is_input in texts]
-        if fits and all(gain > 0 for gain, _ in fits):
-            gain, rival = min(fits, key=lambda fit: fit[0])
-            assert rival is not None
-            yield Contradiction("row", rival, gain, mention.count_agreement(rival))
+        sources = {(other.step, other.is_input): other for other in reversed(same)}
+        best: tuple[float, Mention] | None = None
+        for source in list(sources.values())[:_MAX_SOURCES]:
+            gain, rival = self._find_rows(source).fit_rival(mention)
+            if rival is None or gain <= 0:
+                return
+            if best is None or gain < best[0]:
+                best = gain, rival
+        if best is not None:
+            yield Contradiction("row", best[1], best[0], mention.count_agreement(best[1]))
 
     def _other_amount(self, mention: Mention) -> Iterator[Contradiction]:
         """Look for another amount of the same, in another unit: the words near both agree."""
         value, own = mention.value, _telling_words(mention)
         others = [
             (len(own & _telling_words(other)), other)
-            for other in self._by_dimension.get(_dimension(value), ())[-_MAX_SAME:]
+            for other in self._stated[value.form].by_dimension.get(_dimension(value))
             if other.value.unit != value.unit
         ]
         agreement, best = max(others, key=lambda one: one[0], default=(0, None))
         if best is not None and agreement >= _LEAST_TELLING:
             yield Contradiction("context", best, 1.5 * agreement, agreement)
 
-    def _derive(self, value: Value, values: Sequence[Value]) -> Derivation:
-        """Return how well a calculation from what is known, or stands beside it, explains a value.
 
-        Args:
-            value: The value.
-            values: All of its step, in order.
-        """
-        if value.form not in ("number", "date", "time"):
-            return Derivation()
-        beside = _find_beside(value, values)
-        numbers = [float(other.key) for other in beside if other.form == "number"]
-        days = [other.key for other in beside if other.form == "date"]
-        hours = [other.key for other in beside if other.form == "time"]
-        known_days, known_hours = (_latest(self._moments[form], _MAX_MOMENTS) for form in ("date", "time"))
-        if value.form != "number":
-            spans = [*_latest(self._spans, _MAX_SPANS), *((float(o.key), o.unit) for o in beside if o.form == "number")]
-            if value.form == "date":
-                surprise = date_surprise(value.key, [*known_days, *days], spans)
-            else:
-                surprise = time_surprise(value.key, [*known_hours, *hours], spans)
-            return Derivation(surprise, "known" if surprise else "")
-        if len(value.key.lstrip("-").replace(".", "")) < 2:
-            return Derivation()
-        found = explain_number(value.key, numbers, others=differences(days, hours))
-        if found.surprise >= 1.0:
-            return Derivation(found.surprise, "beside", found.expected)
-        operands = _latest(self._operands, 32)
-        columns = _latest(self._columns.values(), 3)
-        others = differences([*known_days, *days], [*known_hours, *hours])
-        latest = explain_number(value.key, [*operands[-_MAX_LATEST:], *numbers], columns[-1:], others)
-        known = explain_number(value.key, [*operands, *numbers], columns, others)
-        surprise = max(found.surprise, known.surprise)
-        nearest: tuple[tuple[Operands, Explanation], ...] = (("beside", found), ("latest", latest), ("known", known))
-        for where, one in nearest:
-            if one.is_found:
-                return Derivation(surprise, where, one.expected)
-        return Derivation(0.0, "", known.expected)
+def _find_best_agreement(mention: Mention, same: Sequence[Mention]) -> tuple[int, Mention]:
+    """Return between how many of the same words a value stands where it stands best, and that mention of it."""
+    best = max(same, key=mention.count_agreement)
+    return mention.count_agreement(best), best
+
+
+def _near_surprise(value: Value, n_keys: int) -> float:
+    if value.form in ("name", "quotation"):
+        return 1.5 * value.key.count(" ")
+    length = len(value.key)
+    letters = 10.0 if value.form in ("number", "date", "time") else 20.0
+    return max(0.0, length * math.log(letters) - math.log(9.0 * length * max(n_keys, 1)))
 
 
 def _dimension(value: Value) -> str:
@@ -639,62 +788,101 @@ def _dimension(value: Value) -> str:
 
 def _telling_words(mention: Mention) -> set[str]:
     """Return the words near a value that are no articles and the like, those few of its row that say the most."""
-    return {word for word, weight in mention.around if weight >= _TELLING_WEIGHT and len(word) > 3}
-
-
-def _latest(values: Reversible[_V], count: int) -> list[_V]:
-    """List the last values of a dictionary, in order, without a look at those before them."""
-    return list(islice(reversed(values), count))[::-1]
-
-
-def _find_beside(value: Value, values: Sequence[Value]) -> list[Value]:
-    """List the values of the same step that stand near one, in order; at most 16."""
-    low = bisect_left(values, value.start - _BESIDE, key=lambda other: other.start)
-    return [
-        other
-        for other in values[low : low + 16]
-        if abs(other.start - value.start) <= _BESIDE and other.key != value.key
-    ]
+    return {word for word, distance in mention.around if distance <= _TELLING_WORDS and len(word) > 3}
 
 
 class _Rows:
-    """The values of one form in one text, and beside which of them each word stands."""
+    """The values of one form in one text, and beside which of them each word stands.
 
-    def __init__(self) -> None:
-        self.mentions: list[Mention] = []
-        self._by_word: dict[str, list[tuple[int, float]]] = {}
-        self._n_indexed = 0
+    Dims: V words, R values.
 
-    def add(self, mention: Mention) -> None:
-        """Take a value up."""
-        if len(self.mentions) < _MAX_ROWS:
-            self.mentions.append(mention)
+    Args:
+        mentions: The values, at least one.
+    """
 
-    def fit(self, mention: Mention) -> list[float]:
-        """Return how well a claim's words fit each value: a word counts the more, the fewer values it stands beside."""
-        for index in range(self._n_indexed, len(self.mentions)):
-            for word, weight in self.mentions[index].around:
-                self._by_word.setdefault(word, []).append((index, weight))
-        self._n_indexed = count = len(self.mentions)
-        fits = [0.0] * count
-        for word, own in mention.around:
-            rows = self._by_word.get(word, ())
-            if 0 < len(rows) < count:
-                rarity = own * math.log(count / len(rows))
-                for index, weight in rows:
-                    fits[index] += rarity * weight
+    def __init__(self, mentions: Sequence[Mention]) -> None:
+        self._mentions = mentions
+        self._lengths = np.array([len(mention.value.key) for mention in mentions])
+        self._rows: dict[str, list[int]] = defaultdict(list)
+        for row, mention in enumerate(mentions):
+            self._rows[mention.value.key].append(row)
+        self._measured = [row for row, mention in enumerate(mentions) if mention.value.quantity]
+
+    @lazy_property
+    def _index(self) -> tuple[dict[str, int], list[float], NDArray[np.int8]]:
+        """The place of each word; how rare it is, (V,); how far from each value, (V, R), -1 where it is not near."""
+        places: dict[str, int] = {}
+        cells = []
+        for text, own in groupby(enumerate(self._mentions), key=lambda item: item[1].text):
+            rows, words, far = _list_near(list(own))
+            used = np.unique(words)
+            stems = [[places.setdefault(stem, len(places)) for stem in _stems(text.words[word])] for word in used]
+            n_stems = np.array([len(one) for one in stems], np.int64)
+            which = np.searchsorted(used, words)
+            times = n_stems[which]
+            flat = np.array(list(chain.from_iterable(stems)), np.int64)
+            begins = (np.cumsum(n_stems) - n_stems)[which] - (np.cumsum(times) - times)
+            cells.append(
+                (flat[np.repeat(begins, times) + np.arange(times.sum())], np.repeat(rows, times), np.repeat(far, times))
+            )
+        distances = np.full((len(places), len(self._mentions)), -1, np.int8)
+        for stem, row, distance in cells:  # of a word that stands there twice the nearest is noted last
+            distances[stem, row] = distance
+        counts = np.count_nonzero(distances >= 0, axis=1).tolist()
+        return places, [math.log(len(self._mentions) / count) for count in counts], distances
+
+    def _fit(self, around: Sequence[tuple[str, int]]) -> Floats:
+        """Return how well a claim's words fit each value, (R,): the better, the fewer others a word stands beside."""
+        places, rarity, distances = self._index
+        known = [(place, distance) for word, distance in around if (place := places.get(word)) is not None]
+        own = np.array([_HALF_WORDS / (_HALF_WORDS + distance) * rarity[place] for place, distance in known])
+        fits: Floats = (own[:, None] * _WEIGHTS[distances[[place for place, _ in known]]]).sum(axis=0)
         return fits
 
+    def fit_value(self, around: Sequence[tuple[str, int]], value: Value) -> float:
+        """Return how much a claim's words tell a value of the text from its other values, in nats."""
+        own = self._rows.get(value.key)
+        return float(self._fit(around)[own].max()) if own else 0.0
 
-def _fit_row(mention: Mention, rows: _Rows) -> tuple[float, Mention | None]:
-    """Return by how many nats the claim's words fit another value of a source better than its own, and that value."""
-    own, best, rival = 0.0, 0.0, None
-    for row, fit in zip(rows.mentions, rows.fit(mention), strict=True):
-        if row.value.equals(mention.value):
-            own = max(own, fit)
-        elif fit > best and abs(len(row.value.key) - len(mention.value.key)) <= 1:
-            best, rival = fit, row
-    return (best - own, rival) if rival is not None else (0.0, None)
+    def fit_rival(self, claim: Mention) -> tuple[float, Mention | None]:
+        """Return by how many nats a claim's words fit another value better than its own, and that other one."""
+        value = claim.value
+        others = range(len(self._mentions)) if value.form == "date" or value.quantity else self._measured
+        own = [*self._rows.get(value.key, ()), *(row for row in others if self._mentions[row].value.equals(value))]
+        is_rival = np.abs(self._lengths - len(value.key)) <= 1
+        is_rival[own] = False
+        if not is_rival.any():
+            return 0.0, None
+        fits = self._fit(claim.around)
+        most = float(fits[own].max()) if own else 0.0
+        fits[~is_rival] = 0.0
+        best = int(fits.argmax())
+        gain = float(fits[best])
+        return (gain - most, self._mentions[best]) if gain > 0 else (0.0, None)
+
+
+def _list_near(mentions: Sequence[tuple[int, Mention]]) -> tuple[Ints, Ints, Ints]:
+    """List the words of the rows of some mentions in one text, (N,) each: which mention's, which word, and how far.
+
+    The words of a mention come in order, those farthest from it first.
+    """
+    rows = np.array([row for row, _ in mentions])[:, None]
+    first, after = np.array([(one.first, one.after) for _, one in mentions]).T[..., None]
+    low, high = np.array([one.text.find_row(one.value, one.first, one.after) for _, one in mentions]).T[..., None]
+    distance = np.arange(_ROW_WORDS - 1, -1, -1)
+    words = np.concatenate([first - 1 - distance, after + distance], axis=1)
+    order = np.argsort(-np.tile(distance, 2), kind="stable")
+    is_near = np.concatenate([first - 1 - distance >= low, after + distance < high], axis=1)[:, order]
+    shape = words.shape
+    return (
+        np.broadcast_to(rows, shape)[is_near],
+        words[:, order][is_near],
+        np.broadcast_to(np.tile(distance, 2)[order], shape)[is_near],
+    )
+
+
+def _stems(word: str) -> Iterator[str]:
+    return (part[:_STEM_CHARS] for part in word.split("_") if len(part) > 1)
 
 
 def _other_unit(mention: Mention, same: Sequence[Mention]) -> Iterator[Contradiction]:
@@ -708,22 +896,12 @@ def _other_unit(mention: Mention, same: Sequence[Mention]) -> Iterator[Contradic
 
 
 def _read_mentions(index: int, text: str, *, is_input: bool = False) -> Iterator[Mention]:
-    if not text:
-        return
-    for part, shift in _readable(text):
-        text_words = _Words(part)
-        for number, value in enumerate(find_values(part)):
-            if number >= _MAX_VALUES:
-                break
-            left, right = text_words.beside(value)
-            yield Mention(
-                index,
-                is_input,
-                replace(value, start=value.start + shift) if shift else value,
-                left[:_MAX_CONTEXT_WORDS],
-                right[:_MAX_CONTEXT_WORDS],
-                text_words.row_of(value),
-            )
+    for part, shift in _readable(text) if text else ():
+        words: TextWords | None = None
+        for value in islice(find_values(part), _MAX_VALUES):
+            words = words or TextWords(part, shift)
+            moved = replace(value, start=value.start + shift) if shift else value
+            yield Mention(index, is_input, moved, words, *words.place(moved))
 
 
 def _readable(text: str) -> Iterator[tuple[str, int]]:
@@ -735,59 +913,14 @@ def _readable(text: str) -> Iterator[tuple[str, int]]:
         yield text[-half:], len(text) - half
 
 
-class _Words:
-    """The words of a text, in order."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    @lazy_property
-    def _words(self) -> tuple[list[int], list[str]]:
-        matches = list(_WORD.finditer(self._text.lower()))
-        return [match.start() for match in matches], [match.group() for match in matches]
-
-    def beside(self, value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the words before a value, the nearest first, and those after it."""
-        starts, words = self._words
-        first, after = bisect_left(starts, value.start), bisect_left(starts, value.stop)
-        return tuple(reversed(words[max(0, first - _ROW_WORDS) : first])), tuple(words[after : after + _ROW_WORDS])
-
-    def row_of(self, value: Value) -> tuple[tuple[str, float], ...]:
-        """Return the words that say what a value is of: those near it in its record or line, else all near it."""
-        starts, words = self._words
-        first, after = bisect_left(starts, value.start), bisect_left(starts, value.stop)
-        low, high = max(0, first - _ROW_WORDS), min(len(words), after + _ROW_WORDS)
-        for borders in (_RECORD, _LINE):
-            begin, end = _find_borders(self._text, value, borders)
-            first_in, last_in = max(low, bisect_left(starts, begin)), min(high, bisect_left(starts, end))
-            if (first_in > low or last_in < high) and first - first_in + last_in - after >= _LEAST_ROW_WORDS:
-                low, high = first_in, last_in
-                break
-        weights: dict[str, float] = {}
-        for index in (*range(low, first), *range(after, high)):
-            distance = first - 1 - index if index < first else index - after
-            for part in _NAME_PART.findall(words[index]):
-                if len(part) > 1:
-                    stem = part[:_STEM_CHARS]
-                    weights[stem] = max(weights.get(stem, 0.0), _HALF_WORDS / (_HALF_WORDS + distance))
-        return tuple(sorted(weights.items()))
-
-
-def _find_borders(text: str, value: Value, borders: re.Pattern[str]) -> tuple[int, int]:
-    """Return where the record or line around a value begins and ends; where there is no border near, further away."""
-    begin = max((m.end() for m in borders.finditer(text, max(0, value.start - _ROW_CHARS), value.start)), default=-1)
-    after = borders.search(text, value.stop, value.stop + _ROW_CHARS)
-    return begin, after.start() if after else len(text)
-
-
 def _contexts(mention: Mention) -> Iterator[tuple[str, ...]]:
-    left, right = mention.left, mention.right
-    if len(left) > 1:
-        yield ("<", left[0], left[1])
-    if len(right) > 1:
-        yield (">", right[0], right[1])
-    if left and right:
-        yield ("<>", left[0], right[0])
+    words, first, after = mention.text.words, mention.first, mention.after
+    if first > 1:
+        yield "<", words[first - 1], words[first - 2]
+    if after + 1 < len(words):
+        yield ">", words[after], words[after + 1]
+    if first and after < len(words):
+        yield "<>", words[first - 1], words[after]
 
 
 def _count_common(words: Sequence[str], others: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.ledger.derivations import MAX_OPERANDS, find_calculation, find_count
+from blamespan_tracer.ledger.derivations import MOST_OPERANDS, find_calculation, find_count
 from blamespan_tracer.ledger.ledger import TASK, Claim, Ledger, Mention, read_ledger
 from blamespan_tracer.ledger.values import Form, Value, find_values
 
@@ -326,7 +326,7 @@ class _Follower:
             match = pattern.search(text)
             if match is not None:
                 found = Value(match.group(), mention.value.form, match.start(), mention.value.key)
-                return Mention(index, is_input, found, (), (), ())
+                return Mention(index, is_input, found)
         return None
 
     @lazy_property
@@ -375,14 +375,14 @@ class _Follower:
             if other.value.key not in seen:
                 seen.add(other.value.key)
                 yield other
-                if len(seen) > MAX_OPERANDS:
+                if len(seen) > MOST_OPERANDS:
                     return
 
     def _list_columns(self, mention: Mention) -> Iterator[list[Mention]]:
         """Yield the numbers of each of the last three texts before one that have some."""
         found = 0
         for index in range(mention.step - 1, TASK - 1, -1):
-            column = self._values(index, "number")[:MAX_OPERANDS]
+            column = self._values(index, "number")[:MOST_OPERANDS]
             if len(column) > 2:
                 yield column
                 found += 1
@@ -465,4 +465,4 @@ def _read_values(index: int, text: str, *, is_input: bool = False) -> Iterator[M
             if number >= _MAX_VALUES:
                 break
             moved = replace(value, start=value.start + shift) if shift else value
-            yield Mention(index, is_input, moved, (), (), ())
+            yield Mention(index, is_input, moved)
