@@ -13,7 +13,7 @@ from blamespan.lazy import lazy_property
 from blamespan_lab.simulation.agents.policy import InputMessage, RequestedCall
 from blamespan_lab.simulation.statements.facts import DerivationRule, TaskFact, Value, evaluate, is_same
 from blamespan_lab.simulation.statements.reading import TaskLexicon
-from blamespan_lab.simulation.statements.values import find_values
+from blamespan_lab.simulation.statements.values import find_fact_values
 from blamespan_lab.simulation.statements.writing import write_arithmetic
 
 __all__ = ["Knowledge", "StatedFact", "arguments_of"]
@@ -299,5 +299,5 @@ def _bare_value(text: str, fact: TaskFact) -> Value | None:
     """Read a tool's answer that is a bare value; one that says it failed has none."""
     if _FAILED.search(text):
         return None
-    matches = find_values(text, fact)
+    matches = find_fact_values(text, fact)
     return matches[-1].value if matches else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from blamespan_lab.simulation.statements.facts import DerivationRule, Limit, TaskFact, Value
-from blamespan_lab.simulation.statements.values import ValueMatch, find_values
+from blamespan_lab.simulation.statements.values import ValueMatch, find_fact_values
 
 __all__ = ["ParsedText", "Statement", "TaskLexicon", "read_rule"]
 
@@ -156,7 +156,7 @@ class _ProseReader:
 
     def _take_afterthought(self, sentence: str) -> None:
         """Read "It should be 14 instead.": of what was named last, and only where nothing else is named."""
-        matches = find_values(sentence, self._lexicon.facts[self._last[0]])
+        matches = find_fact_values(sentence, self._lexicon.facts[self._last[0]])
         if (
             matches
             and _NOTHING_MORE.fullmatch(sentence[matches[-1].end :])
@@ -183,11 +183,11 @@ class _ProseReader:
                 self.statements.append(Statement(mention.keys[0], None, is_denied=True))
             return mention.end
         head, tail = sentence[used : mention.start], sentence[mention.end : stop]
-        before = find_values(head, fact)
+        before = find_fact_values(head, fact)
         if before and fact.kind not in _CHOSEN and _BACK.match(head[before[-1].end :]):
             self._take_values(mention.keys, head, before[-1:])
             return mention.end
-        after = find_values(tail, fact)
+        after = find_fact_values(tail, fact)
         if after and not is_last and fact.kind not in _CHOSEN and _BACK.match(tail[after[-1].end :]):
             after = after[:-1]  # it is said of the next one: "... and 3 euros for the fee"
         if not after or after[0].start > _FAR:
@@ -198,7 +198,7 @@ class _ProseReader:
     def _take_values(self, keys: tuple[str, ...], text: str, matches: Sequence[ValueMatch]) -> None:
         for key in keys:
             fact = self._lexicon.facts[key]
-            tokens = find_values(text, fact) if fact.kind in _CHOSEN else matches
+            tokens = find_fact_values(text, fact) if fact.kind in _CHOSEN else matches
             statement = _choose_value(key, fact, text, tokens)
             if statement is not None:
                 self.statements.append(statement)
