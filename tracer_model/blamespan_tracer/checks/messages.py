@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from blamespan_tracer.checks.bundled.numbers import is_slip
 from blamespan_tracer.checks.check import Finding
-from blamespan_tracer.ledger.values import find_values
+from blamespan_tracer.ledger.values import dimension_of, find_values
 from blamespan_tracer.representation.claims import is_common
 from blamespan_tracer.representation.equations import calculations, equations
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences, text_ends
@@ -208,33 +209,18 @@ def _tells_results(said: SaidMessage) -> Iterator[Finding]:
         yield Finding(0, "fail", _sentence_around(said.text[-_MAX_CHARS:], match), "it holds back what it has found")
 
 
-_KINDS_OF_UNITS = (
-    frozenset(("thousand", "million", "billion", "trillion")),
-    frozenset(("eur", "usd", "gbp")),
-    frozenset(("kg", "gram", "g", "mg", "pound", "ounce", "oz")),
-    frozenset(("km", "mile", "meter", "m", "foot")),
-)
-
-
-_WORDS_OF_UNITS = (
-    "thousand", "illion", "€", "$", "£", "eur", "usd", "gbp", "dollar", "pound", "kg", "gram", "ounce", "oz",
-    "km", "mile", "meter", "metre", "foot", "feet",
-)  # fmt: skip
+_KEPT: Final = frozenset(("#", "money", "g", "m"))
+"""What units measure that do not change on the way: magnitude, money, weight and length; who says hours for minutes
+mostly counts anew."""
 
 
 def _keeps_units(said: SaidMessage) -> Iterator[Finding]:
     """Look for a number that the task and tools gave with another unit of the same kind, or without "thousand"."""
     text = said.text[-_MAX_CHARS:]
-    small = text.lower()
-    for value in find_values(text) if any(word in small for word in _WORDS_OF_UNITS) else ():
-        known = said.find_units(value.key) if value.form == "number" and value.unit and len(value.key) > 1 else None
-        if not known or value.unit in known:
-            continue
-        number, kind = next(
-            ((number, kind) for number, kind in enumerate(_KINDS_OF_UNITS) if value.unit in kind),
-            (-1, frozenset[str]()),
-        )
-        if number == 0 or known & kind:
+    for value in find_values(text):
+        dimension = dimension_of(value.unit)
+        known = said.find_units(value.key) if dimension in _KEPT and len(value.key) > 1 else None
+        if known and value.unit not in known and (dimension == "#" or dimension in map(dimension_of, known)):
             others = " or ".join(sorted(unit or "no unit" for unit in known))
             sentence = next((one for one in _split(text) if value.text in one), value.text)
             yield Finding(0, "fail", sentence, f"{value.text} was given with {others}, not {value.unit!r}")
