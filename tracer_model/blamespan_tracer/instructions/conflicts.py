@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 from blamespan.conventions import STEP_INSTRUCTIONS, SYSTEM_INSTRUCTIONS, TOOL_NAME
 from blamespan.rebuilding.messages import text_of
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.instructions.acts import FORM_KINDS, Act, Side, judge_act
+from blamespan_tracer.instructions.acts import FORM_KINDS, Act, ObeyedSide, judge_act
 from blamespan_tracer.instructions.demands import KINDS, Demand, DemandKind, are_opposed, can_be_rule, read_demands
 
 __all__ = ["InstructionConflict", "Speaker", "StatedDemand", "find_conflicts"]
@@ -78,7 +78,7 @@ class InstructionConflict:
     step: int
     agent: str
     kind: DemandKind
-    obeyed: Side
+    obeyed: ObeyedSide
     rule: StatedDemand
     request: StatedDemand
     quote: str

@@ -223,9 +223,9 @@ def _read_limit(sentence: _Sentence) -> Iterator[_Matter]:
 def _read_amount(text: str, value: Value) -> tuple[float, str]:
     """Return a number and what is counted: money in its currency's unit, and of anything else the word behind it."""
     if dimension_of(value.unit) == "money":
-        return float(value.quantity.partition(" ")[2]), "money"
+        return value.amount, "money"
     counted = _CUES["counted"].match(text.lower(), value.stop)
-    return float(value.key), "" if counted is None or counted[1] in _STOP else _stem(counted[1])
+    return value.amount, "" if counted is None or counted[1] in _STOP else _stem(counted[1])
 
 
 def _read_topic(sentence: _Sentence) -> Iterator[_Matter]:

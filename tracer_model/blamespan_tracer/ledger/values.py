@@ -53,6 +53,12 @@ class Value:
         is_plain = dimension == "#" or dimension in _CURRENCIES or (dimension == "percent" and "." in amount)
         return amount if is_plain else ""
 
+    @property
+    def amount(self) -> float:
+        """Of a number how much it is, of money with its magnitude: 3000000 for `3 million euros`."""
+        dimension, _, amount = self.quantity.partition(" ")
+        return float(amount if dimension in _CURRENCIES else self.key)
+
     def equals(self, other: Value) -> bool:
         """Check whether another value of this form is the same; a date without a year is that day of any year."""
         if self.key == other.key:
