@@ -78,11 +78,6 @@ _ASKS_FOR = re.compile(
     r"(?:could|would) (?:you|somebody|someone|anybody|anyone) (?:please )?(?:share|give|tell|provide|send))\b"
 )
 _LONGEST_SIGN_OFF = 40
-_ASKING_WORDS = (
-    "cannot", "can't", "unable", "impossible", "without", "need", "lack", "missing", "waiting", "may i", "let me have",
-    "blocked", "too little", "aware", "know", "could", "would",
-)  # fmt: skip
-"""One of these is in what the pattern finds."""
 _LEAST_SLIP = 4
 """Digits of a number that others are not like by chance."""
 _LEAST_WORDS = 3
@@ -90,11 +85,8 @@ _LEAST_WORDS = 3
 
 
 def find_asking_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a message that say that something is missing, or ask for it."""
-    for sentence in _split(text):
-        small = sentence.lower()
-        if any(word in small for word in _ASKING_WORDS) and _ASKS_FOR.search(sentence):
-            yield sentence
+    """Return the sentences of a message that say that something is missing, or ask for it."""
+    return (sentence for sentence in _split(text) if _ASKS_FOR.search(sentence))
 
 
 def cut_sign_off(text: str) -> str:
@@ -137,28 +129,10 @@ _VAGUE = re.compile(
 def _names_values(said: SaidMessage) -> Iterator[Finding]:
     """Look for a value that is only hinted at: "the rent is a reasonable amount"."""
     text = said.text[-_MAX_CHARS:]
-    small = text.lower()
-    match = _VAGUE.search(text) if any(word in small for word in _VAGUE_WORDS) else None
+    match = _VAGUE.search(text)
     if match:
         yield Finding(0, "fail", _sentence_around(text, match), "it hints at a value")
 
-
-_VAGUE_WORDS = (
-    *_OF_NO_KIND.split("|"),
-    *(f"some {thing}" for thing in _THING.split("|")),
-    "around there",
-    "not too",
-    "quite a",
-    "something",
-    "numerous",
-    "plenty",
-    " above",
-    "from before",
-    "from earlier",
-    "in question",
-    "we talked about",
-)
-"""One of these is in what the pattern finds: to look for words costs less."""
 
 _GOES_ON = re.compile(
     r"(?:(?:^|\s)(?:the|an?|and|or|of|our|its|their|is|are|was|were|as|if|from|to|by|with|for|than|be|at)|"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from blamespan_lab.simulation.statements.facts import Limit, TaskFact, Value
+from blamespan_lab.simulation.statements.facts import FactValue, Limit, TaskFact
 from blamespan_tracer.ledger.values import dimension_of, find_values
 
 __all__ = ["ValueMatch", "find_fact_values", "format_value"]
@@ -47,7 +47,7 @@ class ValueMatch:
 
     start: int
     end: int
-    value: Value
+    value: FactValue
 
 
 def find_fact_values(text: str, fact: TaskFact) -> list[ValueMatch]:
@@ -61,7 +61,7 @@ def find_fact_values(text: str, fact: TaskFact) -> list[ValueMatch]:
     return list(_names(text)) if fact.kind == "name" else []
 
 
-def format_value(value: Value, unit: str = "", *, separators: bool = False) -> str:
+def format_value(value: FactValue, unit: str = "", *, separators: bool = False) -> str:
     """Write *value* as a person would: no needless decimals, its unit behind it."""
     if isinstance(value, Limit):
         return f"{'at most' if value.relation == '<=' else 'at least'} {format_value(value.amount, unit)}"
