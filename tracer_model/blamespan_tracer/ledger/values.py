@@ -192,7 +192,9 @@ _YEAR = r"(?:,? (?:of |de |del )?\d{4}\b)?"
 _UNSPACED = r"\u0e00-\u0e4f\u2e80-\u9fff\uac00-\ud7af"
 """Letters of scripts without blanks: a number may stand right beside them."""
 _WORD_CHAR = rf"[^\W{_UNSPACED}]"
-_ID_CHAR = r"[-0-9A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u0dff\u1000-\u1fff]"
+_ID_OTHERS = r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u0dff\u1000-\u1fff"
+_ID_LETTERS = rf"A-Za-z_{_ID_OTHERS}"
+"""Letters of identifiers, digits of other scripts among them."""
 _DIGITS = (
     r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[\u00a0\u202f\u2009'\u2019]\d{3})+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3}){2,}"
     r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+,\d{1,2}(?![\d,)\]])|\d+"
@@ -227,19 +229,26 @@ _DAY_FOLLOWS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.
 """A month and its day, no part of a name: `On July 14`."""
 _BEFORE = rf"(?<!{_WORD_CHAR})(?<![./@])(?<!\d,)(?<!\d:)(?<!:\d)"
 _AFTER = rf"(?!{_WORD_CHAR}|[/@]|[.,:]\d)"
+_BY_LETTER: dict[str, list[str]] = {}
+for _word in sorted(OPPOSITES, key=len, reverse=True):
+    _BY_LETTER.setdefault(_word[0], []).append(_word[1:])
+_OPPOSITE = "|".join(f"{letter}(?:{'|'.join(rest)})" for letter, rest in _BY_LETTER.items())
+# What a look-ahead says first here costs a word that is no value one look instead of a hundred.
 _VALUE = re.compile(
-    rf"(?:{_BEFORE}|(?<=\dT)(?=\d\d:)|(?<=\d{{4}}:)(?=\d\d:\d\d:\d\d))(?:"
-    rf"(?P<date>\d{{4}}[-/]\d\d?[-/]\d\d?(?=[T\s,.;:)\]\"'}}]|$)|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b|"
-    rf"\d{{4}}\u5e74\d\d?\u6708\d\d?\u65e5|\d\d?([-/]){_MONTH}\2\d{{4}}\b|"
-    rf"{_DAY} (?:of |de )?{_MONTH}{_YEAR}|{_MONTH} {_DAY}\b(?!:\d){_YEAR})"
-    rf"|(?P<time>\d\d?:\d\d(?::\d\d(?:[.,]\d{{3,9}})?)?(?: ?{_HALF})?|\d\d? ?{_HALF}|\d\d?h\d\d\b"
-    r"|\d\d?(?:\.\d\d)?(?= Uhr\b))"
-    rf"|(?P<number>#?{_NUMBER}(?=[a-z%]{{1,3}}\b|%|{_BIG_UNIT}|{_AFTER})|\b(?:{_NUMBER_WORDS})\b"
-    rf"|(?<=[{_MARKS}]){_DIGITS}(?=[KMBkmb]n?\b)|[Hh]alf an?(?= (?:{'|'.join(_HALVED)})\b))"
-    rf"|(?P<identifier>#?(?={_ID_CHAR}{{0,40}}\d)(?={_ID_CHAR}{{0,40}}[A-Za-z])(?!-){_ID_CHAR}{{4,61}})"
+    rf"(?:{_BEFORE}|(?=\d)(?:(?<=\dT)(?=\d\d:)|(?<=\d{{4}}:)(?=\d\d:\d\d:\d\d)))(?:"
+    rf"(?P<date>(?=\d)(?:\d{{4}}[-/]\d\d?[-/]\d\d?(?=[T\s,.;:)\]\"'}}]|$)|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b|"
+    rf"\d{{4}}\u5e74\d\d?\u6708\d\d?\u65e5|\d\d?([-/]){_MONTH}\2\d{{4}}\b|{_DAY} (?:of |de )?{_MONTH}{_YEAR})"
+    rf"|(?=[^\W\d_]{{3,10}}\.? \d){_MONTH} {_DAY}\b(?!:\d){_YEAR})"
+    rf"|(?P<time>(?=\d)(?:\d\d?:\d\d(?::\d\d(?:[.,]\d{{3,9}})?)?(?: ?{_HALF})?|\d\d? ?{_HALF}|\d\d?h\d\d\b"
+    r"|\d\d?(?:\.\d\d)?(?= Uhr\b)))"
+    rf"|(?P<number>(?=[-+\u2212#.\d])(?:#?{_NUMBER}(?=[a-z%]{{1,3}}\b|%|{_BIG_UNIT}|{_AFTER})"
+    rf"|(?<=[{_MARKS}]){_DIGITS}(?=[KMBkmb]n?\b))"
+    rf"|(?=[Hdefhnost])(?:{_NUMBER_WORDS}\b|[Hh]alf an?(?= (?:{'|'.join(_HALVED)})\b)))"
+    rf"|(?P<identifier>(?!-)#?(?=[-{_ID_LETTERS}]{{0,40}}+\d)(?=[-\d_{_ID_OTHERS}]{{0,40}}+[A-Za-z])(?!-)"
+    rf"[-\d{_ID_LETTERS}]{{4,61}})"
     rf"|(?P<name>[A-Z][\w'\u2019]{{1,40}}"
     rf"(?: (?:of |the |de |van |von )?(?!{_DAY_FOLLOWS})[A-Z][\w'\u2019]{{1,40}}(?![\w'\u2019]|-\d)){{1,15}})"
-    rf"|(?P<opposite>{'|'.join(sorted(OPPOSITES, key=len, reverse=True))})"
+    rf"|(?P<opposite>{_OPPOSITE})"
     rf")(?:{_AFTER}|(?<=\d)(?=[a-z%]|T\d\d:|Z\b|{_BIG_UNIT}|[KMB]n?\b)|(?<=/\d{{4}})(?=:\d\d:\d\d:))",
 )
 _SENTENCE_OPENERS = """
@@ -547,6 +556,8 @@ def _normalize_number(text: str) -> str:
     """Return the digits of a number; empty for more of them than anybody calculates with."""
     if text[0].isalpha():
         return "0.5" if text[1:5] == "alf " else _read_number_words(text)
+    if text.isdecimal() and text.isascii() and len(text) <= _MAX_DIGITS:  # most are
+        return text.lstrip("0") or "0"
     number = text.translate(_BLANKS)
     if not number.isascii():
         number = "".join(char if char.isascii() else str(int(char)) for char in number)
