@@ -123,6 +123,12 @@ _MEETING = "The meeting is on 2025-07-14, 2025-07-15 and 2025-07-16, at 14:00 to
         ("The disk holds 2 TB.", "The disk holds 2,000 GB.", "The disk holds 2,600 GB.", "2,600"),
         ("The parcel weighs 2.5 kg.", "The parcel weighs 2,500 g.", "The parcel weighs 2,650 g.", "2,650"),
         ("The rate is 0.045.", "The rate is 4.5 %.", "The rate is 4.7 %.", "4.7"),
+        ("The fee is EUR 1,250.", "The fee is 1'250 \u20ac.", "The fee is 1'280 \u20ac.", "1'280"),
+        ("The change is -$1,250.", "The change is USD -1250.", "The change is USD -1280.", "-1280"),
+        ('{"orders":[48213,77001]}', "Order 48213 is next.", "Order 48273 is next.", "48273"),
+        ("The train leaves at 14h30.", "The train leaves at 2:30 pm.", "The train leaves at 2:40 pm.", "2:40 pm"),
+        ("\u4ef7\u683c\u662f1250\u5143", "It costs 1,250 yuan.", "It costs 1,280 yuan.", "1,280"),
+        ("The error is 1.5e-3.", "The error is 0.0015.", "The error is 0.0017.", "0.0017"),
     ],
 )
 def test_a_value_restated_in_another_way_agrees_and_a_different_one_is_found(
