@@ -63,6 +63,20 @@ def test_kinds_that_are_not_asked_for_are_not_read() -> None:
     assert {demand.kind for demand in read_demands(text, frozenset({"format"}))} == {"format"}
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("Please book it for 13 March 2026, 08:00 to 18:00.", []),
+        ("Please close ticket SEV-1 of v1.2.3.", []),
+        ("Please pay EUR 2 million to them.", [2_000_000.0]),
+        ("Please send 40 copies.", [40.0]),
+    ],
+)
+def test_amounts_are_numbers_as_the_reader_of_values_reads_them(text: str, numbers: list[float]) -> None:
+    """A day, an hour, a version or an identifier is no amount; money counts with its magnitude."""
+    assert [demand.number for demand in read_demands(text, frozenset({"limit"}))] == numbers
+
+
 def test_quote_is_the_sentence() -> None:
     """A demand quotes the sentence as it stands."""
     [demand] = [one for one in read_demands("Hello. Answer in French!") if one.kind == "language"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,8 @@ from functools import partial
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.edits.pairs import Edit, with_repeat, without_steps
-from blamespan_lab.edits.values import EditableValue, Form, Substitution, find_values, vary
+from blamespan_lab.edits.values import EditableForm, EditableValue, Substitution, find_editable_values, vary
+from blamespan_tracer.ledger.values import find_values
 
 __all__ = ["KINDS", "EditableRun", "find_edits", "find_moves"]
 
@@ -41,7 +43,7 @@ class EditableRun:
     quotations: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        values = [list(find_values(step.content)) for step in self.trace.steps]
+        values = [list(find_editable_values(step.content)) for step in self.trace.steps]
         object.__setattr__(self, "values", values)
         texts = [value.text for row in values for value in row if value.form == "quotation"]
         object.__setattr__(self, "quotations", [*texts, self.trace.task])
@@ -66,7 +68,7 @@ class EditableRun:
         return [step for step in self.trace.steps if self.trace.can_be_blamed(step) and step.content.strip()]
 
 
-_MOVABLE: Sequence[Form] = ("number", "date", "time", "identifier", "name", "unit", "sign", "direction")
+_MOVABLE: Sequence[EditableForm] = ("number", "date", "time", "identifier", "name", "unit", "sign", "direction")
 
 Finder = Callable[[str, EditableRun, random.Random], Iterator[Edit]]
 
@@ -104,7 +106,13 @@ def find_moves(run: EditableRun, draws: random.Random) -> Iterator[tuple[Edit, E
 
 
 def _copied(
-    kind: str, run: EditableRun, draws: random.Random, *, forms: Sequence[Form], is_call: bool = False, fault: ErrorMode
+    kind: str,
+    run: EditableRun,
+    draws: random.Random,
+    *,
+    forms: Sequence[EditableForm],
+    is_call: bool = False,
+    fault: ErrorMode,
 ) -> Iterator[Edit]:
     """Change a value that a step took over from before it: in the step and all after it, or in all before it."""
     text = run.everything()
@@ -289,7 +297,7 @@ KINDS: Mapping[str, Finder] = {
 
 
 def _candidates(
-    run: EditableRun, draws: random.Random, forms: Sequence[Form], *, is_call: bool = False
+    run: EditableRun, draws: random.Random, forms: Sequence[EditableForm], *, is_call: bool = False
 ) -> Iterator[tuple[Step, EditableValue]]:
     """Yield the values of *forms* in the decisions, in random order; of each step the first of one text."""
     rows = [
@@ -322,7 +330,7 @@ def _is_computed_with(text: str, run: EditableRun, index: int) -> bool:
 
 
 def _parse(text: str) -> float:
-    return float(re.sub(r"[,%+]", "", text))
+    return next((float(value.key) for value in find_values(text) if value.form == "number"), math.nan)
 
 
 def _holds(left: str, sign: str, right: str, result: str) -> bool:

@@ -1,20 +1,22 @@
-"""Values that a text states, and other values of the same form."""
+"""Values that a text states, as the ledger reads them, and other values of the same form."""
 
 from __future__ import annotations
 
-import calendar
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, TypeAlias
+from datetime import date
+from typing import Final, Literal, TypeAlias
 
-from blamespan_lab.data_files import read_data_file
+from blamespan_tracer.ledger.values import OPPOSITES, Value, find_values
 
-__all__ = ["EditableValue", "Form", "Substitution", "find_values", "substitute", "vary"]
+__all__ = ["EditableForm", "EditableValue", "Substitution", "find_editable_values", "substitute", "vary"]
 
-Form: TypeAlias = Literal["number", "date", "time", "identifier", "name", "unit", "sign", "direction", "quotation"]
+EditableForm: TypeAlias = Literal[
+    "number", "date", "time", "identifier", "name", "unit", "sign", "direction", "quotation"
+]
+"""What is changed of a value; of a number its digits, its `unit` or its `sign`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +24,13 @@ class EditableValue:
     """A value as a text states it.
 
     Attributes:
-        text: As it is written.
-        form: What it is.
+        text: As it is written, a unit and its number together.
+        form: What of it is changed.
         start: Offset of its first character.
     """
 
     text: str
-    form: Form
+    form: EditableForm
     start: int
 
 
@@ -40,49 +42,51 @@ class Substitution:
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Substitutes:
-    units: Mapping[str, str]
-    opposites: Mapping[str, str]
-
-
-_SUBSTITUTES = read_data_file(_Substitutes, Path(__file__).with_name("substitutes.toml"))
-_UNITS, _OPPOSITES = _SUBSTITUTES.units, _SUBSTITUTES.opposites
-_UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
-_MONTH = "|".join(calendar.month_name[1:])
-
-_PATTERNS: Sequence[tuple[Form, re.Pattern[str]]] = (
-    ("quotation", re.compile(r"[\"“](?P<value>[A-Za-z][^\"“”\n{}\[\]:]{14,90}[\w.!?])[\"”]")),
-    (
-        "date",
-        re.compile(rf"\d{{4}}-\d\d-\d\d|\d{{1,2}} (?:{_MONTH})(?: \d{{4}})?|(?:{_MONTH}) \d{{1,2}}(?:, \d{{4}})?"),
-    ),
-    ("time", re.compile(r"\d{1,2}:\d\d(?::\d\d)?")),
-    ("identifier", re.compile(r"#?(?=\w*\d)(?=\w*[A-Za-z])\w{5,}")),
-    ("unit", re.compile(rf"\d[\d,.]*\d? (?:{_UNIT})")),
-    ("sign", re.compile(r"[-+]\d[\d,]*(?:\.\d+)?%?")),
-    ("number", re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d{2,}")),
-    ("name", re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})+")),
-    ("direction", re.compile("|".join(_OPPOSITES))),
+_UNIT_PAIRS: Final = (
+    "km miles, kg lb, grams ounces, mg g, ml l, minutes hours, days weeks, months years, meters feet, MB GB, "
+    "million billion, thousand million"
 )
-_EDGE_BEFORE, _EDGE_AFTER = r"(?<![\w.,:/#@-])", r"(?![\w/@]|[.,:-]\w)"
+_UNITS: dict[str, str] = {}
+"""Of each unit another one of the same kind, written alike."""
+for _pair in _UNIT_PAIRS.split(", "):
+    _one, _other = _pair.split()
+    _UNITS.setdefault(_one, _other)
+    _UNITS.setdefault(_other, _one)
+_UNIT = re.compile(rf" (?:{'|'.join(sorted(_UNITS, key=len, reverse=True))})(?!\w)")
+_DIRECTION_WORDS: Final = (
+    "increased decreased rose fell higher lower cheapest dearest oldest newest largest smallest longest shortest "
+    "ascending descending maximum minimum positive negative enabled disabled approved rejected"
+)
+_DIRECTIONS: Final = frozenset(_DIRECTION_WORDS.split())
+"""Words for which their opposite can stand in any sentence."""
+_PERSON = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})+")
 
 
-def find_values(text: str) -> Iterator[EditableValue]:
-    """Yield every value that *text* states, form by form; a longer form hides the shorter ones inside it."""
-    taken: list[range] = []
-    for form, pattern in _PATTERNS:
-        for match in re.finditer(f"{_EDGE_BEFORE}(?:{pattern.pattern}){_EDGE_AFTER}", text):
-            group = "value" if form == "quotation" else 0
-            start, stop = match.span(group)
-            if any(start < other.stop and other.start < stop for other in taken):
-                continue
-            value = EditableValue(match.group(group), form, start)
-            if not _keeps_form(value.text, value):
-                continue
-            if form != "quotation":  # what a quotation says may be a value, too
-                taken.append(range(start, stop))
-            yield value
+def find_editable_values(text: str) -> Iterator[EditableValue]:
+    """Yield every value of *text* that can be changed: none inside a longer word, and no single digit."""
+    for value in find_values(text):
+        beside = text[max(0, value.start - 1) : value.start] + text[value.stop : value.stop + 1]
+        if not any(map(str.isalnum, beside)):
+            yield from _find_editable(text, value)
+
+
+def _find_editable(text: str, value: Value) -> Iterator[EditableValue]:
+    written, start = value.text, value.start
+    if value.form == "name":
+        written = " ".join(written.split(" ")[-len(value.key.split()) :])  # without "Dear"
+        if _PERSON.fullmatch(written):
+            yield EditableValue(written, "name", value.stop - len(written))
+    elif value.form == "opposite":
+        if written in _DIRECTIONS:
+            yield EditableValue(written, "direction", start)
+    elif value.form != "number":
+        yield EditableValue(written, value.form, start)
+    elif (unit := _UNIT.match(text, value.stop)) and written[-1].isdigit():
+        yield EditableValue(written + unit.group(), "unit", start)
+    elif written[0] in "+-":
+        yield EditableValue(written + ("%" if text.startswith("%", value.stop) else ""), "sign", start)
+    elif sum(map(str.isdigit, written)) > 1:
+        yield EditableValue(written, "number", start)
 
 
 def substitute(text: str, substitutions: Sequence[Substitution]) -> str:
@@ -112,7 +116,7 @@ def vary(value: EditableValue, draws: random.Random, others: Sequence[str] = ())
             amount, unit = value.text.rsplit(" ", 1)
             return f"{amount} {_UNITS[unit]}"
         case "direction":
-            return _OPPOSITES[value.text]
+            return next(iter(OPPOSITES[value.text] & _DIRECTIONS))
         case "name":
             alike = [name for name in others if name.count(" ") == value.text.count(" ") and name != value.text]
             return draws.choice(alike) if alike else None
@@ -135,20 +139,24 @@ def _with_other_digit(value: EditableValue, draws: random.Random) -> str | None:
 
 
 def _keeps_form(changed: str, value: EditableValue) -> bool:
-    if value.form == "number":
-        return changed[0] != "0" or value.text[0] == "0"
+    """Check whether a changed text is a value of the same form, that there is, and begins with a zero where it did."""
+    found = find_values(changed)
+    if [one.form for one in found] != [value.form] or found[0].text != changed:
+        return False
+    if value.form != "identifier" and any((a == "0") != (b == "0") for a, b in _pair_first_digits(changed, value.text)):
+        return False
     if value.form == "time":
-        hour, minute, *_ = (int(part) for part in changed.split(":"))
-        return hour < 24 and minute < 60
+        return int(found[0].key.partition(":")[0]) < 24
     if value.form == "date":
-        numbers = [int(part) for part in re.findall(r"\d+", changed)]
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", changed):
-            year, month, day = numbers
-            return 1900 <= year <= 2100 and 1 <= month <= 12 and 1 <= day <= 28
-        day = next((number for number in numbers if number < 100), 1)
-        year = next((number for number in numbers if number >= 100), 2000)
-        return 1 <= day <= 28 and 1900 <= year <= 2100 and not re.search(r"(?<!\d)0\d", changed)
+        try:
+            return 1900 <= date.fromisoformat(f"2000-{found[0].key}"[-10:]).year <= 2100
+        except ValueError:
+            return False
     return True
+
+
+def _pair_first_digits(changed: str, text: str) -> Iterator[tuple[str, str]]:
+    yield from zip(re.findall(r"(?<!\d)\d", changed), re.findall(r"(?<!\d)\d", text), strict=True)
 
 
 def _with_other_word(quotation: str, draws: random.Random, others: Sequence[str]) -> str | None:

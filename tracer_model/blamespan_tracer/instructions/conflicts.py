@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 from blamespan.conventions import STEP_INSTRUCTIONS, SYSTEM_INSTRUCTIONS, TOOL_NAME
 from blamespan.rebuilding.messages import text_of
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.instructions.acts import FORM_KINDS, Act, Side, judge_act
+from blamespan_tracer.instructions.acts import FORM_KINDS, Act, ObeyedSide, judge_act
 from blamespan_tracer.instructions.demands import KINDS, Demand, DemandKind, are_opposed, can_be_rule, read_demands
 
 __all__ = ["InstructionConflict", "Speaker", "StatedDemand", "find_conflicts"]
@@ -78,7 +78,7 @@ class InstructionConflict:
     step: int
     agent: str
     kind: DemandKind
-    obeyed: Side
+    obeyed: ObeyedSide
     rule: StatedDemand
     request: StatedDemand
     quote: str
@@ -90,37 +90,36 @@ class _Heard:
 
     Attributes:
         demand: What is demanded.
-        told: Where it stands.
+        source: Where it stands.
         index: Step from which on it is heard, -1 from the start.
         to: Who hears it; None for everybody.
     """
 
     demand: Demand
-    told: StatedDemand
+    source: StatedDemand
     index: int
     to: frozenset[str] | None = None
 
     @property
     def rank(self) -> int:
-        return _RANKS[self.told.by]
+        return _RANKS[self.source.by]
 
     def reaches(self, agent: str) -> bool:
         """Check whether *agent* hears it, which nobody does of itself."""
-        return self.told.name != agent if self.to is None else agent in self.to
+        return self.source.name != agent if self.to is None else agent in self.to
 
 
-@dataclass
-class _OpenConflict:
-    """A rule and what goes against it, until it shows which is obeyed."""
+_OpenConflict: TypeAlias = tuple[_Heard, _Heard]
+"""A rule and what is asked against it, until it shows which is obeyed."""
 
-    rule: _Heard
-    request: _Heard
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What two pairs share that are one conflict: the rule, and what is asked otherwise."""
-        rule, request = self.rule.told, self.request
-        return rule.step, rule.quote, request.rank, request.demand.kind, *_gist(request.demand)
+def _key(pair: _OpenConflict) -> tuple[object, ...]:
+    """Return what two pairs share that are one conflict: the rule, and what is asked otherwise, or else its words."""
+    rule, request = pair
+    demand = request.demand
+    has_gist = demand.kind != "choice" and (demand.value or demand.number)
+    gist = demand.value if has_gist else demand.quote
+    return rule.source.step, rule.source.quote, request.rank, demand.kind, demand.is_wanted, gist, demand.number
 
 
 @dataclass
@@ -214,19 +213,19 @@ class _ConflictReader:
             return
         act = _read_act(step, own_tools.get(step.agent, ()), self._trace, has_asked=state.has_asked)
         for key, pair in list(state.pairs.items())[-_MAX_PAIRS:]:
-            side = judge_act(pair.rule.demand, pair.request.demand, act) if self._is_meant(pair, step) else None
+            rule, request = pair
+            side = judge_act(rule.demand, request.demand, act) if self._is_meant(rule, step) else None
             if side is None:
                 continue
             del state.pairs[key]
-            told = pair.rule.told, pair.request.told
-            yield InstructionConflict(step.index, step.agent, pair.rule.demand.kind, side, *told, act.text.strip())
+            sources = rule.source, request.source
+            yield InstructionConflict(step.index, step.agent, rule.demand.kind, side, *sources, act.text.strip())
         state.has_asked = state.has_asked or act.is_question
 
-    def _is_meant(self, pair: _OpenConflict, step: Step) -> bool:
+    def _is_meant(self, rule: _Heard, step: Step) -> bool:
         """Check whether a step is of those that a rule is about: a user's rule on form is on the run's answer."""
-        if pair.rule.told.by != "user" or pair.rule.demand.kind not in FORM_KINDS or not self._is_team:
-            return True
-        return step.index == self._answer
+        is_of_form = rule.source.by == "user" and rule.demand.kind in FORM_KINDS
+        return not is_of_form or not self._is_team or step.index == self._answer
 
     def _find_pairs(self, step: Step, state: _AgentState) -> None:
         """Add the conflicts between what an agent knew and what it heard since its last step."""
@@ -237,7 +236,7 @@ class _ConflictReader:
             fresh += own if state.seen == _BEFORE else ()
             if fresh:
                 for pair in _pair_up([*own, *said], fresh):
-                    state.pairs[pair.key] = pair
+                    state.pairs[_key(pair)] = pair
         state.seen = step.index
 
 
@@ -250,14 +249,7 @@ def _pair_up(known: Sequence[_Heard], fresh: Sequence[_Heard]) -> Iterator[_Open
             request for request in requests if request.rank < rule.rank and are_opposed(rule.demand, request.demand)
         ]
         if opposed and not _is_overruled(rule, known):
-            yield from (_OpenConflict(rule, request) for request in opposed)
-
-
-def _gist(demand: Demand) -> tuple[object, ...]:
-    """Return what a demand wants; of one in which that is not told from its words, these."""
-    if demand.value or demand.number:
-        return demand.is_wanted, demand.value if demand.kind != "choice" else demand.quote, demand.number
-    return demand.is_wanted, demand.quote
+            yield from ((rule, request) for request in opposed)
 
 
 def _is_rule(heard: _Heard) -> bool:
@@ -304,8 +296,8 @@ def _read_rules(agent: str, texts: Sequence[tuple[int, str, bool]]) -> dict[Dema
     rules: dict[DemandKind, list[_Heard]] = defaultdict(list)
     for index, text, is_own in texts:
         for demand in read_demands(text):
-            told = StatedDemand(index, demand.quote, "system" if is_own else "tool", agent)
-            rules[demand.kind].append(_Heard(demand, told, _BEFORE))
+            source = StatedDemand(index, demand.quote, "system" if is_own else "tool", agent)
+            rules[demand.kind].append(_Heard(demand, source, _BEFORE))
     return rules
 
 

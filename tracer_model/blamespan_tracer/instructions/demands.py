@@ -1,18 +1,22 @@
 """What a text demands of who reads it: a language, a form, a length, a tool, a limit, a recipient, silence, approval.
 
-Demands are read sentence by sentence, by cues in English, without a model. What is not understood is no demand.
+Demands are read sentence by sentence, by cues in English, without a model: `demands.toml` has them. What is not
+understood is no demand.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from blamespan_tracer.instructions.languages import LANGUAGES
+from blamespan_tracer.ledger.values import Value, dimension_of, find_values
 from blamespan_tracer.representation.cues import STOP_WORDS
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences
 
@@ -57,179 +61,43 @@ class Demand:
     context: frozenset[str] = frozenset()
 
 
-_NOT = re.compile(
-    r"\b(?:never|not|no|none|nobody|nothing|without|avoid|refuse|forbidden|prohibited|banned|cannot|off[- ]limits|"
-    r"decline[ds]?|keep away|refrain|leave)\b|n't\b|\bunder no circumstances\b"
-)
-_STRICT = re.compile(
-    r"\b(?:must|have to|has to|only|never|always|every|all|any|alone|exclusively|nothing else|nowhere else|"
-    r"at all times|under no circumstances|forbidden|not allowed|may not|required|strictly)\b"
-)
-_ASKS = re.compile(
-    r"\b(?:please|can you|could you|would you|will you|i (?:want|need|would (?:like|rather))|i'd (?:like|rather)|"
-    r"let us|let's|tell me|give me|help me|show me|make|just|go ahead|instead|anyway|right away|this time|from now on|"
-    r"ignore|forget|disregard|now)\b|\?"
-)
-_CONDITION = re.compile(r"\b(?:if|unless|when|whenever|except|in case|as long as|provided|otherwise)\b")
-_IS_DATA = re.compile(r"[\"'] ?: ?[\"'\[{\d]|https?://|</|[{};]\s*$")
-"""In sentences that are data or code."""
-_WORD = re.compile(r"[^\W_]+(?:[@.'-][^\W_]+)*")
-_NOT_THIS = re.compile(r"(?:\bnot|n't|\bnever|\binstead of|\brather than)(?: (?:in|use|write|speak))? $")
-"""Right before a language that is not wanted, where another is."""
-_QUOTED = re.compile(r"[\"\u201c]([^\"\u201d\n]{1,60})[\"\u201d]|(?<!\w)'([^'\n]{2,60})'(?!\w)")
-
-_PASSING = """
-above ahead allowed always am answer answers anybody anyone anything away because cannot case circumstances doing
-done either ever every everybody everything exception first forbidden further get give given go going however
-instead itself like limit limits long make message messages much need never nobody none nothing now nowhere off once
-output put rather really replies reply respond response right say somebody something soon still take tell thank
-thanks thing things though through time times today tomorrow until upon use used using wait want way well whatever
-whole within without write written yes yet yours yourself
-"""
-_MEANT = """
-between both d during ll m one re s t ve via
-"""
-_STOP: Final = STOP_WORDS - set(_MEANT.split()) | set(_PASSING.split())
-"""Words that no demand is about."""
-
-_NUMBER_WORDS: Final = {
-    **{
-        word: float(index)
-        for index, word in enumerate(
-            ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-        )
-    },
-    "a single": 1.0,
-    "twelve": 12.0,
-    "fifteen": 15.0,
-    "twenty": 20.0,
-    "thirty": 30.0,
-    "fifty": 50.0,
+_DATA: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_CUES: Final[Mapping[str, re.Pattern[str]]] = {
+    name: re.compile(pattern.replace("\n", "")) for name, pattern in _DATA["cues"].items()
 }
-_NUMBER = r"(\d{1,9}(?:[.,]\d{3})*(?:\.\d+)?|" + "|".join(_NUMBER_WORDS) + ")"
-_LENGTH_UNITS = r"(words?|sentences?|characters?|chars|letters|lines?|paragraphs?|bullet points?|bullets)"
-_LENGTH = re.compile(rf"\b{_NUMBER}[- ]{_LENGTH_UNITS}\b")
-_AMOUNT = re.compile(rf"(?:[$\u20ac\u00a3]\s?)?\b{_NUMBER}\b(?:\s?(%|[^\W\d_]{{2,20}}))?")
-_LIMITS = re.compile(
-    r"\b(?:never|do not|don't|must not|may not|not allowed|cannot|you (?:may|can|are allowed to)|may only|forbidden|"
-    r"prohibited|must stay|must remain|limit\w*)\b"
-)
-_MONEY = re.compile(r"(?:dollar|euro|pound|franc|cent|yen|usd|eur|gbp|chf)s?\b")
-_AT_MOST = re.compile(
-    r"\b(?:at most|no more than|not more than|more than|under|below|less than|fewer than|up to|maximum|max|limited to|"
-    r"exceed\w*|longer than|within|above|over|the most|no longer than|beyond|restrict\w*)\b"
-)
-_AT_LEAST = re.compile(r"\b(?:at least|no fewer than|no less than|not less than|minimum|or more|or longer)\b")
-_LONG = re.compile(r"\b(?:in (?:full |great )?detail|at length|lengthy|(?:very |as )long|long answer|elaborate)\b")
-_FORMS: Final = (
-    ("json", r"json"),
-    ("yaml", r"yaml"),
-    ("xml", r"xml"),
-    ("html", r"html"),
-    ("csv", r"csv"),
-    ("table", r"tables?|tabular"),
-    ("numbered", r"numbered lists?|enumerated lists?|numbered steps"),
-    ("bullets", r"bullet(?:ed)?[- ](?:points?|lists?)|bulleted lists?|bullets|(?:list of )?bullet points"),
-    ("prose", r"plain (?:text|prose)|prose|full sentences|running text"),
-    ("list", r"lists?"),
-    ("markdown", r"markdown"),
-)
-_FORM = re.compile("|".join(rf"\b(?P<{name}>{pattern})\b" for name, pattern in _FORMS))
-_FORMATS = re.compile(
-    r"\b(?:as|in|into|return|output|format\w*|give|write|use|have|has to be|must be|reply|answer|respond|make|put)\b"
-)
-_FORM_IS_FORBIDDEN = re.compile(r"\b(?:no|not|never|without|avoid|don't)\b[\w\s]{0,14}$")
-_FORM_IS_ASKED = re.compile(
-    r"\b(?:as|in|into|return|output|format\w*|give|write|have|be|only|ever|put|use|rather|any|instead|a|an|valid|the)\s*$|"
-    r"[,:]\s*$|^\s*$|\b(?:as|in) an? [\w\s]{0,20}$"
-)
-_LANGUAGE = re.compile(rf"\b({'|'.join(LANGUAGES)})\b(?!\s+(?:[a-z]+ed|law|customers?|market|version|team|text|word))")
-_SPEAKS = re.compile(
-    r"\b(?:answer\w*|repl\w+|respon\w+|write|written|speak|talk|language|messages?|need it|output|say|said|communicate|"
-    r"converse)\b"
-)
-_IDENTIFIER = re.compile(r"`([\w.-]{2,60})`|\b([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b|\b(?:tool|function) [\"']?(\w{2,40})")
-_WORDING = re.compile(r"\b(?:say|write|use|contain|mention|begin|start|end|appear|avoid|include)\b")
-_SECRET = re.compile(
-    r"\b(?:(?:keep|stay|stays|remain|remains|is|are|strictly|kept|treat)\b.{0,30}(?<!\bin )\b"
-    r"(?:secret|confidential|private)|"
-    r"(?:never|do not|don't|must not|may not|not be) (?:ever )?(?:reveal|disclose|share|tell|give|told)\w*|"
-    r"keep (?:it|this|that) to yourself)\b",
-    re.IGNORECASE,
-)
-_REVEALS = re.compile(r"\b(?:what is|what's|tell|print|repeat|share|need|give|show|reveal|send|write|read out|say)\b")
-_APPROVES = re.compile(
-    r"\b(?:ask\w*|confirm\w*|approv\w+|permission|consent|checks?|questions?|go-ahead)\b.{0,80}?"
-    r"\b(?:before|first|until|wait)\b|\b(?:before|until)\b.{0,120}?\b(?:ask|confirm\w*|approv\w+|permission|consent)\b|"
-    r"\bwithout (?:asking|confirm\w*|approv\w+|permission|consent)\b.{0,20}\bfirst\b|"
-    r"\bnever\b.{1,60}\bwithout (?:asking|confirm\w*|approv\w+|permission|consent)\b"
-)
-_WAIVES = re.compile(
-    r"\b(?:do not|don't|not have to|no need to|needn't|stop|skip|without|no|never mind)\b.{0,20}?"
-    r"\b(?:ask\w*|confirm\w*|approv\w+|permission|questions?)\b"
-)
-_SUBJECT = (
-    r"(?:advice (?:on|about)|advise (?:\w+ )?on|talk\w* about|speak\w* (?:about|of)|discuss\w*|questions? (?:on|about)|"
-    r"comment\w* on|(?:answer|say) anything (?:on|about)|opinions? (?:on|about))"
-)
-_FORBIDS_TOPIC = (
-    re.compile(
-        r"\b(?:never|not|n't|avoid|refrain|refuse|declin\w+|no)\b[^.,;]{0,30}?"
-        + _SUBJECT
-        + r" (?P<topic>[^.,;:]{2,60})"
-    ),
-    re.compile(
-        r"\bquestions? (?:on|about) (?P<topic>[^.,;:]{2,60}?) (?:is|are|must|should|have to)\b.{0,30}"
-        r"\b(?:declined|refused|not|off)"
-    ),
-    re.compile(
-        r"^(?P<topic>[^.,;:]{2,40}?) (?:is|are) (?:not a subject|no subject|not a topic|no topic|off[- ]limits)\b"
-    ),
-)
-_ACTS = re.compile(
-    r"\b(?:send|state|sign|give|quote|take|use|look|base|hand|pass|refer|report|write|call|address|round|express|format|"
-    r"start|end|list|name|cite|store|save|pay|order|buy|book|ship|route|assign|deliver|forward|escalate|contact|ask|search|"
-    r"rely|describe|measure|convert|show|post|publish|upload|put|keep|add|place|email|mail|let|want|make|involve|prefer)"
-)
-_DIRECTS = re.compile(
-    r"^(?:[-*\u2022\d.)]+ *)?(?:(?:please|and|just|always|only|never|now|then|so|could you|can you|would you|will you|"
-    r"you (?:must|have to|should|may only|are to|shall|need to)|i (?:want|need)(?: you to)?|i would (?:like|rather)|"
-    r"the \w+ (?:has|have) to|make sure)[ ,]+(?:always |only |also |that )*)*" + _ACTS.pattern.removeprefix(r"\b")
-)
-_DIRECTS_OTHERWISE = re.compile(
-    r"\b(?:must|has to|have to|should|may) (?:always |only )?(?:be \w+ed|be given|be sent|be shown|go|come|end)\b|"
-    r"\b(?:go|goes) to .{2,40} only\b|\bonly .{2,40}? (?:may|counts?|deals?|gets?|can|is to)\b|\bi want\b|"
-    r"\bhas to (?:go|be)\b|\bknows? it better\b"
-)
-_MAX_CHOICE_WORDS = 16
-_CHOSEN_SUBJECT = re.compile(
-    r"(?:please )?(?:make sure (?:that )?)?(?:only )?(.{2,40}?) (?:counts?|may|deals?|gets?|takes?|knows?|is the only|"
-    r"has to|can)\b"
-)
-_CHOSEN_OBJECT = re.compile(
-    r"\b(?:let|that|use|put|involve|want|name|but|with|get) (.{2,40}?)(?: (?:deal|gets?|to|for|under|at|this|instead|"
-    r"take)\b|[,!]|\.(?:\s|$)|$)"
-)
-_POINTS = re.compile(r"\b(?:it|this|that|them|these)\b|\binstead\b")
-_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
-_HINTS: Final[Mapping[DemandKind, re.Pattern[str]]] = {
+_HINTS: Final[Mapping[str, re.Pattern[str]]] = {
     "language": re.compile("|".join(LANGUAGES)),
-    "format": re.compile(
-        r"json|yaml|xml|html|csv|tab(?:le|ular)|list|bullet|prose|plain text|full sent|markdown|steps"
-    ),
-    "length": re.compile(r"words?|sentences?|characters?|chars|letters|lines?|paragraphs?|bullets?|detail|length|long"),
-    "tool": re.compile(r"_|`|tool|function"),
-    "word": re.compile(r"[\"'\u201c]"),
-    "approval": re.compile(r"ask|confirm|approv|permission|consent|check|question"),
-    "limit": re.compile(r"\d"),
+    **{kind: re.compile(pattern) for kind, pattern in _DATA["hints"].items()},
 }
-"""What stands in any text that demands something of a kind; a text without is not read for it."""
-_PREPOSITION = re.compile(r"\b(?:to|as|in|from|with|by|on|at)\b")
-_FORBIDS_ACT = re.compile(
-    r"\b(?:never|do not|don't|must not|may not|shall not|should not|not allowed to|forbidden to|"
-    r"under no circumstances)\s+"
-    r"(?:(?:ever|be|may|you|use|call|make|do)\s+)*([a-z]{3,20})"
-)
+_LANGUAGE = re.compile(rf"\b({'|'.join(LANGUAGES)})\b(?!\s+(?:[a-z]+ed|law|customers?|market|version|team|text|word))")
+_WORD = re.compile(r"[^\W_]+(?:[@.'-][^\W_]+)*")
+_STOP: Final = STOP_WORDS - {*_DATA["words"]["meant"].split()} | {*_DATA["words"]["passing"].split()}
+_UNIT_NAMES: Final = {"char": "character", "letter": "character", "bullet point": "line", "bullet": "line"}
+_MAX_CHOICE_WORDS = 16
+_SHORT_WISH = 12
+
+
+def _shows(cue: str, text: str) -> bool:
+    return _CUES[cue].search(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence as it is written, in small letters, and whether it says no."""
+
+    text: str
+    small: str
+    is_negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Matter:
+    """What is demanded: the fields of a `Demand` but for its sentence."""
+
+    is_wanted: bool
+    value: str = ""
+    number: float = 0.0
+    unit: str = ""
 
 
 def read_demands(text: str, kinds: frozenset[DemandKind] = KINDS) -> tuple[Demand, ...]:
@@ -243,188 +111,158 @@ def _read(text: str, kinds: frozenset[DemandKind]) -> tuple[Demand, ...]:
     demands = list(_read_secrets(text, sentences)) if "secret" in kinds else []
     small = text.lower()
     wanted = frozenset(kind for kind in kinds if kind not in _HINTS or _HINTS[kind].search(small))
-    if not wanted - {"secret"}:
-        return tuple(demands)
-    for index, sentence in enumerate(sentences):
-        beside = " ".join(sentences[max(0, index - 1) : index + 2]).lower()
-        demands += _read_sentence(sentence, beside, wanted)
+    if wanted - {"secret"}:
+        for index, sentence in enumerate(sentences):
+            beside = " ".join(sentences[max(0, index - 1) : index + 2]).lower()
+            demands += _read_sentence(sentence, beside, wanted)
     return tuple(demands)
 
 
-def _read_sentence(sentence: str, beside: str, kinds: frozenset[DemandKind]) -> Iterator[Demand]:
-    """Read one sentence; *beside* are it and its neighbours."""
-    if _IS_DATA.search(sentence):
+def _read_sentence(text: str, beside: str, kinds: frozenset[DemandKind]) -> Iterator[Demand]:
+    """Read one sentence, its form first and what it is about where it says nothing of that; *beside* are neighbours."""
+    if _shows("data", text):
         return
-    small = sentence.lower().replace("\u2019", "'")
-    is_negated = bool(_NOT.search(small))
-    rows = [*_read_form(sentence, small, is_negated, kinds)]
-    rows = rows or [*_read_matter(small, is_negated, kinds)]
-    if not rows:
-        return
-    stems, is_strict = stems_of(small), bool(_STRICT.search(small))
-    for kind, is_wanted, value, number, unit in rows:
-        context = stems_of(beside) if kind == "topic" and is_wanted else frozenset()
-        about = stems_of(value) if kind == "topic" and not is_wanted else stems
-        yield Demand(kind, sentence, is_wanted, value, number, unit, about, is_strict, context)
+    small = text.lower().replace("\u2019", "'")
+    sentence = _Sentence(text, small, _shows("not", small))
+    rows: list[tuple[DemandKind, _Matter]] = []
+    for readers in (_FORM_READERS, _MATTER_READERS):
+        for kind, read in readers.items():
+            is_forbidden = kind in ("topic", "act") and any(not matter.is_wanted for _, matter in rows)
+            if kind in kinds and not is_forbidden:
+                rows += ((kind, matter) for matter in read(sentence))
+        if rows:
+            break
+    for kind, matter in rows:
+        is_topic = kind == "topic"
+        stems = stems_of(matter.value if is_topic and not matter.is_wanted else small)
+        context = stems_of(beside) if is_topic and matter.is_wanted else frozenset[str]()
+        yield Demand(
+            kind,
+            text,
+            matter.is_wanted,
+            matter.value,
+            matter.number,
+            matter.unit,
+            stems,
+            _shows("strict", small),
+            context,
+        )
 
 
-_Row: TypeAlias = tuple[DemandKind, bool, str, float, str]
-
-
-def _read_form(sentence: str, small: str, is_negated: bool, kinds: frozenset[DemandKind]) -> Iterator[_Row]:
-    """Read what a sentence says in words that are about nothing else."""
-    if "language" in kinds:
-        yield from _read_language(small, is_negated)
-    if "format" in kinds:
-        yield from _read_format(small)
-    if "length" in kinds:
-        yield from _read_length(small)
-    if "tool" in kinds:
-        yield from _read_tool(sentence, is_negated)
-    if "word" in kinds:
-        yield from _read_wording(sentence, small, is_negated)
-    if "approval" in kinds:
-        yield from _read_approval(small)
-
-
-def _read_matter(small: str, is_negated: bool, kinds: frozenset[DemandKind]) -> Iterator[_Row]:
-    """Read what a sentence says of amounts, subjects and acts."""
-    limits = [*_read_limit(small)] if "limit" in kinds else []
-    yield from limits
-    if all(is_wanted for _, is_wanted, *_ in limits):
-        if "topic" in kinds:
-            yield from _read_topic(small)
-        if "act" in kinds:
-            yield from _read_act(small, is_negated)
-    if "choice" in kinds:
-        yield from _read_choice(small)
-
-
-def _read_language(small: str, is_negated: bool) -> Iterator[_Row]:
-    if not _SPEAKS.search(small) or "translat" in small:
+def _read_language(sentence: _Sentence) -> Iterator[_Matter]:
+    small = sentence.small
+    if not _shows("speaks", small) or "translat" in small:
         return
     names = list(dict.fromkeys(match[1] for match in _LANGUAGE.finditer(small)))
     if len(names) == 1:
-        before = small[: small.index(names[0])]
-        forbids = is_negated and bool(re.search(r"(?:not|n't|never|no|avoid)\b[^,;]{0,30}$", before))
-        yield "language", not forbids, names[0], 0.0, ""
+        is_forbidden = sentence.is_negated and _shows("none_of_this", small[: small.index(names[0])])
+        yield _Matter(not is_forbidden, names[0])
         return
-    wanted = [name for name in names if not _NOT_THIS.search(small[: small.index(name)])]
+    wanted = [name for name in names if not _shows("not_this", small[: small.index(name)])]
     if len(wanted) == 1:  # "in English, not in German"
-        yield "language", True, wanted[0], 0.0, ""
+        yield _Matter(True, wanted[0])
 
 
-def _read_format(small: str) -> Iterator[_Row]:
-    if not _FORMATS.search(small) and len(small.split()) > 8:
+def _read_format(sentence: _Sentence) -> Iterator[_Matter]:
+    small = sentence.small
+    if not _shows("formats", small) and len(small.split()) > 8:
         return
-    for match in _FORM.finditer(small):
-        form = match.lastgroup or ""
-        before = small[max(0, match.start() - 24) : match.start()]
-        is_negated = bool(_FORM_IS_FORBIDDEN.search(before))
-        is_asked = bool(_FORM_IS_ASKED.search(before))
-        if form == "list" and not is_negated:
-            continue  # a list of what: that is no form
-        if is_negated or is_asked:
-            yield "format", not is_negated, form, 0.0, ""
+    for match in _CUES["form"].finditer(small):
+        form, before = match.lastgroup or "", small[max(0, match.start() - 24) : match.start()]
+        is_forbidden = _shows("no_form", before)
+        if is_forbidden or (form != "list" and _shows("form_asked", before)):  # a list of what: that is no form
+            yield _Matter(not is_forbidden, form)
 
 
-def _read_length(small: str) -> Iterator[_Row]:
-    for match in _LENGTH.finditer(small):
-        number = _to_number(match[1])
-        unit = _unit(match[2])
-        if number <= 0:
+def _read_length(sentence: _Sentence) -> Iterator[_Matter]:
+    small = _CUES["one"].sub("1", sentence.small)
+    for value in find_values(small):
+        unit = _CUES["length_unit"].match(small, value.stop)
+        if value.form != "number" or unit is None or float(value.key) <= 0:
             continue
-        around = small[max(0, match.start() - 60) : match.end() + 20]
-        is_least = bool(_AT_LEAST.search(around))
-        is_most = not is_least and bool(_AT_MOST.search(around[: match.end()]))
-        yield "length", not is_most, "", number, unit
+        around = small[max(0, value.start - 60) : unit.end() + 20]
+        is_most = not _shows("at_least", around) and _shows("at_most", small[max(0, value.start - 60) : unit.end()])
+        name = unit[1].rstrip("s")
+        yield _Matter(not is_most, "", float(value.key), _UNIT_NAMES.get(name, name))
         return
-    if _LONG.search(small) and (_ASKS.search(small) or _SPEAKS.search(small)):
-        yield "length", True, "", 0.0, "words"
+    if _shows("long", small) and (_shows("asks", small) or _shows("speaks", small)):
+        yield _Matter(True, "", 0.0, "words")
 
 
-def _unit(word: str) -> str:
-    return {"char": "character", "letter": "character", "bullet point": "line", "bullet": "line"}.get(
-        word.rstrip("s"), word.rstrip("s")
-    )
+def _read_tool(sentence: _Sentence) -> Iterator[_Matter]:
+    for match in _CUES["identifier"].finditer(sentence.text):
+        yield _Matter(not sentence.is_negated, next(filter(None, match.groups())).lower())
 
 
-def _read_tool(sentence: str, is_negated: bool) -> Iterator[_Row]:
-    for match in _IDENTIFIER.finditer(sentence):
-        name = next(group for group in match.groups() if group)
-        yield "tool", not is_negated, name.lower(), 0.0, ""
+def _read_wording(sentence: _Sentence) -> Iterator[_Matter]:
+    small = sentence.small
+    if _shows("wording", small) and (not small.endswith("?") or _CUES["asks"].match(small)):
+        for match in _CUES["quoted"].finditer(sentence.text):
+            yield _Matter(not sentence.is_negated, (match[1] or match[2]).strip().lower())
 
 
-def _read_wording(sentence: str, small: str, is_negated: bool) -> Iterator[_Row]:
-    if not _WORDING.search(small) or (small.endswith("?") and not _ASKS.match(small)):
+def _read_approval(sentence: _Sentence) -> Iterator[_Matter]:
+    is_waived = _shows("waives", sentence.small) and not _shows("not_waived", sentence.small)
+    if is_waived or _shows("approves", sentence.small):
+        yield _Matter(not is_waived)
+
+
+def _read_limit(sentence: _Sentence) -> Iterator[_Matter]:
+    small = sentence.small
+    is_rule = _shows("limits", small) and not small.endswith("?") and not _shows("condition", small)
+    if not is_rule and not (_shows("asks", small) or _shows("directs", small)):
         return
-    for match in _QUOTED.finditer(sentence):
-        yield "word", not is_negated, (match[1] or match[2]).strip().lower(), 0.0, ""
-
-
-def _read_approval(small: str) -> Iterator[_Row]:
-    if _WAIVES.search(small) and not re.search(r"\bnever\b|\bfirst\b|\bmust not\b|\bmay not\b", small):
-        yield "approval", False, "", 0.0, ""
-    elif _APPROVES.search(small) or re.search(r"\buntil it (?:was|is|has been) (?:confirmed|approved)\b", small):
-        yield "approval", True, "", 0.0, ""
-
-
-def _read_limit(small: str) -> Iterator[_Row]:
-    is_rule = bool(_LIMITS.search(small)) and not small.endswith("?") and not _CONDITION.search(small)
-    if not is_rule and not (_ASKS.search(small) or _DIRECTS.search(small)):
-        return
-    for match in _AMOUNT.finditer(small):
-        number = _to_number(match[1])
-        if number <= 0 or not match[1][0].isdigit():
+    for value in find_values(sentence.text):
+        if value.form != "number" or not any(map(str.isdigit, value.text)) or float(value.key) <= 0:
             continue
-        unit = "money" if match[0][0] in "$\u20ac\u00a3" or _MONEY.match(match[2] or "") else _stem(match[2] or "")
-        unit = "" if match[2] in _STOP else unit
-        is_most = bool(_AT_MOST.search(small[: match.start()]))
-        if is_most and is_rule:
-            yield "limit", False, "", number, unit
-        elif not is_most and not _NOT.search(small):
-            yield "limit", True, "", number, unit
+        is_most = _shows("at_most", sentence.text[: value.start].lower())
+        if (is_most and is_rule) or (not is_most and not sentence.is_negated):
+            yield _Matter(not is_most, "", *_read_amount(sentence.text, value))
 
 
-def _read_topic(small: str) -> Iterator[_Row]:
-    for pattern in _FORBIDS_TOPIC:
-        match = pattern.search(small)
-        if match:
-            yield "topic", False, match["topic"], 0.0, ""
+def _read_amount(text: str, value: Value) -> tuple[float, str]:
+    """Return a number and what is counted: money in its currency's unit, and of anything else the word behind it."""
+    if dimension_of(value.unit) == "money":
+        return value.amount, "money"
+    counted = _CUES["counted"].match(text.lower(), value.stop)
+    return value.amount, "" if counted is None or counted[1] in _STOP else _stem(counted[1])
+
+
+def _read_topic(sentence: _Sentence) -> Iterator[_Matter]:
+    small = sentence.small
+    for cue in ("no_topic", "topic_declined", "topic_closed"):
+        if match := _CUES[cue].search(small):
+            yield _Matter(False, match[1])
             return
-    if not _NOT.search(small) and (re.search(r"\?\W*$", small) or _ASKS.search(small)):
-        yield "topic", True, "", 0.0, ""
+    if not sentence.is_negated and (_shows("question", small) or _shows("asks", small)):
+        yield _Matter(True)
 
 
-def _read_act(small: str, is_negated: bool) -> Iterator[_Row]:
-    if is_negated:
-        match = _FORBIDS_ACT.search(small)
-        if match and not _CONDITION.search(small) and match[1] not in _STOP:
-            yield "act", False, _stem(match[1]), 0.0, ""
-    elif _ASKS.search(small) or re.match(r"[a-z]{3,20} (?:it|the|this|that|my|all|them)\b", small):
-        yield "act", True, "", 0.0, ""
+def _read_act(sentence: _Sentence) -> Iterator[_Matter]:
+    small = sentence.small
+    if sentence.is_negated:
+        match = _CUES["no_act"].search(small)
+        if match and not _shows("condition", small) and match[1] not in _STOP:
+            yield _Matter(False, _stem(match[1]))
+    elif _shows("asks", small) or _shows("orders", small):
+        yield _Matter(True)
 
 
-def _read_choice(small: str) -> Iterator[_Row]:
+def _read_choice(sentence: _Sentence) -> Iterator[_Matter]:
     """Read what is to be chosen: what stands behind the last preposition, or before a verb of its own."""
-    if _CONDITION.search(small) or len(small.split()) > _MAX_CHOICE_WORDS:
+    small = sentence.small
+    if _shows("condition", small) or len(small.split()) > _MAX_CHOICE_WORDS:
         return
-    if not _DIRECTS.search(small) and not _DIRECTS_OTHERWISE.search(small):
+    if not _shows("directs", small) and not _shows("directs_otherwise", small):
         return
-    first = re.split(r",? (?:and not|never|not|and nobody|and nowhere|and nothing|but not)\b|[;:]", small)[0]
-    for match in reversed(list(_PREPOSITION.finditer(first))):
-        value = _trim(first[match.end() :])
-        if value:
-            yield "choice", True, value, 0.0, match[0]
-            break
-    for address in _ADDRESS.findall(first):
-        yield "choice", True, address, 0.0, "address"
-    subject = _CHOSEN_SUBJECT.match(first)
-    if subject and (value := _trim(subject[1])):
-        yield "choice", True, value, 0.0, "subject"
-    named = _CHOSEN_OBJECT.search(first)
-    if named and (value := _trim(named[1])):
-        yield "choice", True, value, 0.0, "object"
+    first = _CUES["excluded"].split(small)[0]
+    places = ((_trim(first[match.end() :]), match[0]) for match in reversed([*_CUES["preposition"].finditer(first)]))
+    named = [next((place for place in places if place[0]), ("", ""))]
+    named += ((address, "address") for address in _CUES["address"].findall(first))
+    for role in ("subject", "object"):
+        match = _CUES[f"chosen_{role}"].search(first)
+        named.append((_trim(match[1]) if match else "", role))
+    yield from (_Matter(True, value, 0.0, role) for value, role in named if value)
 
 
 def _trim(phrase: str) -> str:
@@ -433,27 +271,35 @@ def _trim(phrase: str) -> str:
     return " ".join(words) if 0 < len(words) <= 5 else ""
 
 
+_Reader: TypeAlias = Callable[[_Sentence], Iterator[_Matter]]
+_FORM_READERS: Final[Mapping[DemandKind, _Reader]] = {
+    "language": _read_language,
+    "format": _read_format,
+    "length": _read_length,
+    "tool": _read_tool,
+    "word": _read_wording,
+    "approval": _read_approval,
+}
+_MATTER_READERS: Final[Mapping[DemandKind, _Reader]] = {
+    "limit": _read_limit,
+    "topic": _read_topic,
+    "act": _read_act,
+    "choice": _read_choice,
+}
+
+
 def _read_secrets(text: str, sentences: Sequence[str]) -> Iterator[Demand]:
-    """Read what is told and must not be told on; its name and the order may stand in two sentences."""
+    """Read what must not be told on; its name and the order may stand in two sentences."""
     for index, sentence in enumerate(sentences):
-        if _SECRET.search(sentence):
-            for told in (sentence, sentences[index - 1] if index else ""):
-                names = _secret_in(told)
-                if names:
-                    value, stems = names
-                    quote = sentence if told is sentence else f"{told} {sentence}"
-                    yield Demand("secret", quote if quote in text else sentence, False, value, 0.0, "", stems, True)
+        if _shows("secret", sentence):
+            for near in (sentence, sentences[index - 1] if index else ""):
+                if name := _CUES["secret_name"].search(near):
+                    stems = stems_of((near[: name.start()] + near[name.end() :]).lower())
+                    quote = f"{near} {sentence}" if near != sentence and f"{near} {sentence}" in text else sentence
+                    yield Demand("secret", quote, False, name[0], stems=stems, is_strict=True)
                     break
-        elif _REVEALS.search(small := sentence.lower()) and not _NOT.search(small) and "keep" not in small:
-            yield Demand("secret", sentence, True, "", 0.0, "", stems_of(small))
-
-
-def _secret_in(sentence: str) -> tuple[str, frozenset[str]] | None:
-    for token in re.finditer(r"[\w-]*\d[\w-]*|\b[A-Z][A-Z0-9-]{3,}\b|(?<=\bis )[A-Z][\w-]{2,}|(?<=\()[\w-]{3,}(?=\))|"
-                             r"^[A-Z][\w-]{2,}(?= is the)|[A-Z][\w-]{2,}(?= must)", sentence):  # fmt: skip
-        stems = stems_of((sentence[: token.start()] + sentence[token.end() :]).lower())
-        return token[0], stems
-    return None
+        elif _shows("reveals", small := sentence.lower()) and not _shows("not", small) and "keep" not in small:
+            yield Demand("secret", sentence, True, stems=stems_of(small))
 
 
 def can_be_rule(demand: Demand) -> bool:
@@ -467,103 +313,48 @@ def can_be_rule(demand: Demand) -> bool:
 
 def are_opposed(one: Demand, other: Demand) -> bool:
     """Check whether nobody can do what both demand."""
-    if one.kind != other.kind:
-        return False
-    opposed = _OPPOSED.get(one.kind)
-    return opposed is not None and (opposed(one, other) or opposed(other, one))
+    return one.kind == other.kind and (_opposes(one, other) or _opposes(other, one))
 
 
-def _is_forbidden_and_wanted(one: Demand, other: Demand) -> bool:
-    return not one.is_wanted and other.is_wanted and one.value == other.value
-
-
-def _are_other_languages(one: Demand, other: Demand) -> bool:
-    if one.is_wanted and other.is_wanted:
-        return one.value != other.value
-    return _is_forbidden_and_wanted(one, other)
-
-
-_LISTS = frozenset({"bullets", "numbered", "list"})
-
-
-def _are_other_formats(one: Demand, other: Demand) -> bool:
-    if one.is_wanted and other.is_wanted:
+def _opposes(one: Demand, other: Demand) -> bool:
+    """Check whether the first demand rules the second one out."""
+    kind = one.kind
+    if kind == "choice":
+        return _are_other_choices(one, other)
+    if kind in ("language", "format") and one.is_wanted and other.is_wanted:
         return one.value != other.value and "markdown" not in (one.value, other.value)
-    if one.is_wanted or not other.is_wanted:
+    if one.is_wanted != (kind == "approval") or other.is_wanted == one.is_wanted:
         return False
-    return other.value == one.value or (one.value == "list" and other.value in _LISTS)
-
-
-def _are_other_lengths(one: Demand, other: Demand) -> bool:
-    if one.is_wanted or not other.is_wanted:
-        return False
-    return other.number == 0 or (one.unit == other.unit and other.number > one.number)
-
-
-def _are_other_limits(one: Demand, other: Demand) -> bool:
-    return (
-        not one.is_wanted
-        and other.is_wanted
-        and other.number > one.number
-        and one.unit == other.unit
-        and bool(one.stems & other.stems)
-    )
-
-
-def _are_secret_and_asked(one: Demand, other: Demand) -> bool:
-    return not one.is_wanted and other.is_wanted and bool(one.stems & other.stems)
-
-
-def _are_approved_and_waived(one: Demand, other: Demand) -> bool:
-    return one.is_wanted and not other.is_wanted
-
-
-def _are_topic_and_question(one: Demand, other: Demand) -> bool:
-    return not one.is_wanted and other.is_wanted and bool(one.stems & (other.stems | other.context))
-
-
-def _are_act_and_asked(one: Demand, other: Demand) -> bool:
-    return not one.is_wanted and other.is_wanted and one.value in other.stems
+    match kind:
+        case "length":
+            return other.number == 0 or (one.unit == other.unit and other.number > one.number)
+        case "limit":
+            return other.number > one.number and one.unit == other.unit and bool(one.stems & other.stems)
+        case "secret":
+            return bool(one.stems & other.stems)
+        case "topic":
+            return bool(one.stems & (other.stems | other.context))
+        case "act":
+            return one.value in other.stems
+        case "approval":
+            return True
+        case _:
+            return one.value == other.value or (one.value == "list" and other.value in ("bullets", "numbered"))
 
 
 def _are_other_choices(one: Demand, other: Demand) -> bool:
     """Check a rule against a wish: about the same, or in the same words, and for another thing."""
-    if not one.is_strict or not _BINDS.search(one.quote.lower()) or len(other.quote.split()) > _SHORT_WISH:
+    rule, wish = one.quote.lower(), other.quote.lower()
+    if not one.is_strict or not _shows("binds", rule) or len(wish.split()) > _SHORT_WISH:
         return False
     chosen, wished = stems_of(one.value), stems_of(other.value)
-    if chosen & (other.stems | wished) or (wished & one.stems and not _is_named_as_excluded(one, other)):
+    excluded = _CUES["not_chosen"].split(rule, maxsplit=1)[1:]  # "to A, never to B"
+    is_excluded = bool(excluded) and wished <= stems_of(excluded[0])
+    if chosen & (other.stems | wished) or (wished & one.stems and not is_excluded):
         return False
     is_same_matter = bool((one.stems & other.stems) - chosen - wished)
-    points = bool(_POINTS.search(other.quote.lower()))
     has_same_place = one.unit == other.unit or {one.unit, other.unit} <= {"subject", "object"}
-    return (has_same_place or other.unit == "object") and (is_same_matter or points)
-
-
-def _is_named_as_excluded(rule: Demand, wish: Demand) -> bool:
-    """Check whether the rule names what is wished for as what is not to be chosen: `to A, never to B`."""
-    excluded = re.split(r"\b(?:never|not|nobody but)\b", rule.quote.lower(), maxsplit=1)[1:]
-    return bool(excluded) and stems_of(wish.value) <= stems_of(excluded[0])
-
-
-_SHORT_WISH = 12
-_BINDS = re.compile(
-    r"\b(?:only|always|never|every|all|exclusively|alone|nowhere else|nobody else|nothing else|must|you have to)\b"
-)
-
-
-_OPPOSED = {
-    "language": _are_other_languages,
-    "format": _are_other_formats,
-    "length": _are_other_lengths,
-    "tool": _is_forbidden_and_wanted,
-    "word": _is_forbidden_and_wanted,
-    "limit": _are_other_limits,
-    "secret": _are_secret_and_asked,
-    "approval": _are_approved_and_waived,
-    "topic": _are_topic_and_question,
-    "act": _are_act_and_asked,
-    "choice": _are_other_choices,
-}
+    return (has_same_place or other.unit == "object") and (is_same_matter or _shows("points", wish))
 
 
 @lru_cache(maxsize=4_096)
@@ -575,15 +366,6 @@ def stems_of(text: str) -> frozenset[str]:
 def _stem(word: str) -> str:
     """Cut a word to what its forms share: five letters tell `refund` of `refunds` and `reserve` of `reservation`."""
     return word if "@" in word or "." in word else word.rstrip("s")[:5]
-
-
-def _to_number(text: str) -> float:
-    if text in _NUMBER_WORDS:
-        return _NUMBER_WORDS[text]
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return 0.0
 
 
 def count_units(text: str, unit: str) -> int:

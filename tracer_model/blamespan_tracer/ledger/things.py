@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.ledger.records import Row, Table, find_tables
@@ -94,20 +95,20 @@ class Things:
     _stating: dict[Key, list[frozenset[str]]] = field(default_factory=lambda: defaultdict(list))
     _answers: dict[str, list[tuple[frozenset[str], SourceRow]]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, step: int, said: _ReadText, *, is_input: bool = False) -> None:
+    def add(self, step: int, stated: _StatedText, *, is_input: bool = False) -> None:
         """Take up what a text states."""
-        for table in said.tables:
-            rows = [SourceRow(step, is_input, row, said.text[row.start : row.stop]) for row in table.rows]
+        for table in stated.tables:
+            rows = [SourceRow(step, is_input, row, stated.text[row.start : row.stop]) for row in table.rows]
             self._add_table(rows, table.columns)
-        for statement in said.statements:
+        for statement in stated.statements:
             for value in statement.values:
                 known = self._stating[value.form, value.key]
                 if len(known) < _MAX_STATING:
                     known.append(statement.words)
 
-    def add_answer(self, call: Step, result: Step, said: _ReadText) -> None:
+    def add_answer(self, call: Step, result: Step, stated: _StatedText) -> None:
         """Take up what a tool answered as a row of its table: the things that the call asked for name it."""
-        records = [table for table in said.tables if len(table.rows) == 1 and not table.rows[0].name]
+        records = [table for table in stated.tables if len(table.rows) == 1 and not table.rows[0].name]
         tool, _, arguments = call.content.partition("(")
         answers = self._answers[tool]
         if not records or len(answers) >= _MAX_ANSWERS:
@@ -162,20 +163,32 @@ def _arguments_only(text: str) -> str:
     return json.dumps(list(parsed.values()) if isinstance(parsed, dict) else parsed, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadText:
-    """A text, its tables and its statements."""
+@dataclass(frozen=True)
+class _StatedText:
+    """A text with what it states.
 
+    Attributes:
+        step: Index of the step whose it is.
+        text: As much of it as is read.
+    """
+
+    step: int
     text: str
-    tables: Sequence[Table]
-    statements: Sequence[Statement]
 
+    @lazy_property
+    def values(self) -> Sequence[Value]:
+        """What it states, ascending by offset."""
+        return sorted(find_values(self.text), key=lambda value: value.start)
 
-def _read_text(step: int, text: str) -> _ReadText:
-    text = text[:_MAX_CHARS]
-    values = sorted(find_values(text), key=lambda value: value.start)
-    tables = find_tables(text, values)
-    return _ReadText(text, tables, list(_cut_statements(step, text, values, tables)))
+    @lazy_property
+    def tables(self) -> Sequence[Table]:
+        """Its tables."""
+        return find_tables(self.text, self.values)
+
+    @lazy_property
+    def statements(self) -> Sequence[Statement]:
+        """Its statements."""
+        return list(_cut_statements(self.step, self.text, self.values, self.tables))
 
 
 def _cut_statements(step: int, text: str, values: Sequence[Value], tables: Sequence[Table]) -> Iterator[Statement]:
@@ -212,12 +225,13 @@ def _cut_sentences(text: str, start: int, stop: int) -> Iterator[tuple[int, int]
 def read_things(trace: MessageActionTrace) -> Iterator[tuple[Step, Sequence[Statement], Things]]:
     """Yield each step with what it states and what was said of which thing before it; nothing without a table."""
     things = Things()
-    task = _read_text(TASK, trace.task)
-    said = [(_read_text(step.index, step.input_text), _read_text(step.index, step.content)) for step in trace.steps]
-    if not task.tables and not any(text.tables for texts in said for text in texts):
+    task = _StatedText(TASK, trace.task[:_MAX_CHARS])
+    inputs = [_StatedText(step.index, step.input_text[:_MAX_CHARS]) for step in trace.steps]
+    contents = [_StatedText(step.index, step.content[:_MAX_CHARS]) for step in trace.steps]
+    if not any(text.tables for text in (task, *inputs, *contents)):
         return
     things.add(TASK, task)
-    for step, (given, own) in zip(trace.steps, said, strict=True):
+    for step, given, own in zip(trace.steps, inputs, contents, strict=True):
         things.add(step.index, given, is_input=True)
         yield step, own.statements, things
         things.add(step.index, own)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from threading import Lock
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["LENGTH_WITHOUT_YEAR", "OPPOSITES", "Form", "Value", "find_values"]
+__all__ = ["LENGTH_WITHOUT_YEAR", "OPPOSITES", "Form", "Value", "dimension_of", "find_values"]
 
 Form: TypeAlias = Literal["number", "date", "time", "identifier", "name", "quotation", "opposite"]
 """What a value is. A number keeps its sign; an opposite is a word such as `rose`, against which `fell` stands."""
@@ -51,6 +53,12 @@ class Value:
         is_plain = dimension == "#" or dimension in _CURRENCIES or (dimension == "percent" and "." in amount)
         return amount if is_plain else ""
 
+    @property
+    def amount(self) -> float:
+        """Of a number how much it is, of money with its magnitude: 3000000 for `3 million euros`."""
+        dimension, _, amount = self.quantity.partition(" ")
+        return float(amount if dimension in _CURRENCIES else self.key)
+
     def equals(self, other: Value) -> bool:
         """Check whether another value of this form is the same; a date without a year is that day of any year."""
         if self.key == other.key:
@@ -87,24 +95,16 @@ for _pair in _OPPOSITE_PAIRS.split(","):
 LENGTH_WITHOUT_YEAR = 5
 """Characters of a date without its year, `05-15`."""
 
-_CURRENCY_NAMES = [
-    "eur",
-    "usd",
-    "gbp",
-    "chf",
-    "nok",
-    "sek",
-    "dkk",
-    "pln",
-    "czk",
-    "huf",
-    "jpy",
-    "cny",
-    "inr",
-    "aud",
-    "cad",
-]
-_CURRENCY_WORDS = {"eur": "euro", "usd": "dollar"}
+_CURRENCY_WORDS: Final = {
+    **dict.fromkeys(("chf", "nok", "sek", "dkk", "pln", "czk", "huf", "aud", "cad"), ""),
+    "eur": "euro \u20ac",
+    "usd": "dollar $",
+    "gbp": "\u00a3",
+    "jpy": "yen \u00a5 \u5186",
+    "cny": "yuan \u5143",
+    "inr": "rupee \u20b9",
+}
+"""Of each currency other words, and the mark that stands before or behind an amount of it."""
 _MEASURES_OF: Final = {
     "s": "ms .001 millisecond|second 1 s sec|minute 60 min|hour 3600 h hr|day 86400|week 604800",
     "months": "month 1|year 12",
@@ -112,15 +112,16 @@ _MEASURES_OF: Final = {
     "|mile 1609.344|foot .3048 feet|inch .0254 inches",
     "g": "mcg .000001|mg .001 milligram|g 1 gram|kg 1000 kilogram|tonne 1000000|pound 453.59237 lb"
     "|oz 28.349523125 ounce",
-    "l": "ml .001 milliliter millilitre|cl .01|l 1 liter litre",
+    "l": "ml .001 milliliter millilitre|cl .01|l 1 liter litre|gallon 3.785411784",
     "b": "byte 1|kb 1000|mb 1000000|gb 1000000000|tb 1000000000000"
     "|kib 1024|mib 1048576|gib 1073741824|tib 1099511627776",
-    "#": "thousand 1000 k|million 1000000 mn mio|billion 1000000000 bn|trillion 1000000000000",
-    "percent": "percent .01 %",
-    **{name: f"{name} 1 {_CURRENCY_WORDS.get(name, '')}" for name in _CURRENCY_NAMES},
-    "celsius": "celsius 1",
-    "fahrenheit": "fahrenheit 1",
-    "degree": "degree 1",
+    "#": "dozen 12|hundred 100|thousand 1000 k|million 1000000 mn mio|billion 1000000000 bn|trillion 1000000000000"
+    "|\u4e07 10000 \u842c \ub9cc|\u4ebf 100000000 \u5104 \uc5b5",
+    "percent": "percent .01 % pct",
+    **{name: f"{name} 1 {words}" for name, words in _CURRENCY_WORDS.items()},
+    "celsius": "celsius 1 \u00b0c",
+    "fahrenheit": "fahrenheit 1 \u00b0f",
+    "degree": "degree 1 \u00b0",
 }
 """Of what is measured the units, in the singular: each with its size and with other words for it."""
 
@@ -135,11 +136,24 @@ for _dimension, _units in _MEASURES_OF.items():
             _UNITS[_word] = _name
             if len(_word) > 1 and not _word.endswith("s"):
                 _UNITS[f"{_word}s"] = _name
-_CURRENCIES = frozenset(_CURRENCY_NAMES)
-_SYMBOLS = {"$": "usd", "\u20ac": "eur", "\u00a3": "gbp"}
+_CURRENCIES = frozenset(_CURRENCY_WORDS)
+_NOT_PARTED = _CURRENCIES | {""}
+"""Nothing of these is told by two amounts, as `1 h 30 min` is."""
+_MARKS: Final = "$\u20ac\u00a3\u00a5\u20b9"
+"""Marks of currencies; behind a number the first one is the end of a formula more often."""
 _AFTER_MONEY = {"m": "million", "b": "billion"}
 """What these letters mean behind an amount of money."""
-_AFTER_NUMBER = re.compile(r"[ \u00a0-]?([A-Za-z]{1,12}|%)(?![A-Za-z])")
+_AROUND_UNIT: Final = " \u00a0\u202f-"
+_AFTER_NUMBER = re.compile(
+    rf"[ \u00a0\u202f-]?([A-Za-z]{{1,12}}|%|\u00b0[CFcf]?|[{_MARKS[1:]}](?!\d))(?![A-Za-z])"
+    r"|([\u4e07\u842c\ub9cc\u4ebf\u5104\uc5b5\u5143\u5186])"
+)
+_BEFORE_NUMBER = re.compile(
+    rf"(?P<minus>(?<![\w{_MARKS}])[-\u2212])?"
+    rf"(?P<currency>(?<![A-Za-z\d])(?<!\d )[A-Z]{{3}}[ \u00a0\u202f]?"
+    rf"|(?<!\d)(?<!\d )[{_MARKS}][ \u00a0\u202f]|[{_MARKS}])\Z"
+)
+"""A currency before its amount, and the sign that stands before both."""
 
 _MONTH_NAMES: Final = """
 january jan janvier januar jänner enero gennaio januari janeiro
@@ -175,47 +189,67 @@ def _month_pattern(name: str) -> str:
 _MONTH = f"(?:{'|'.join(map(_month_pattern, sorted(_MONTHS, key=len, reverse=True)))})"
 _DAY = r"\d{1,2}(?:st|nd|rd|th|er|\.|º)?"
 _YEAR = r"(?:,? (?:of |de |del )?\d{4}\b)?"
+_UNSPACED = r"\u0e00-\u0e4f\u2e80-\u9fff\uac00-\ud7af"
+"""Letters of scripts without blanks: a number may stand right beside them."""
+_WORD_CHAR = rf"[^\W{_UNSPACED}]"
+_ID_OTHERS = r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u0dff\u1000-\u1fff"
+_ID_LETTERS = rf"A-Za-z_{_ID_OTHERS}"
+"""Letters of identifiers, digits of other scripts among them."""
 _DIGITS = (
-    r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[\u00a0\u202f]\d{3})+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3}){2,}"
-    r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+,\d{1,2}(?![\d,)\]])|\d+)"
+    r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:[\u00a0\u202f\u2009'\u2019]\d{3})+(?:[.,]\d+)?|\d{1,3}(?:\.\d{3}){2,}"
+    r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.\d+|\d+,\d{1,2}(?![\d,)\]])|\d+"
+    r"|(?<![^\s(\[=<>~|,;+-])\.\d+)(?:[eE][-+]?\d{1,2}(?![\w-]|\.\d))?"
 )
+_BLANKS: Final = str.maketrans("\u2212", "-", "#+ \u00a0\u202f\u2009'\u2019")
 _BIG_UNIT = r"(?:[KMGT]i?B\b)"
 """Units in large letters that may follow a number without a blank."""
-_NUMBER = rf"[-+\u2212]?{_DIGITS}"
+_NUMBER = (
+    rf"[-+\u2212]?(?:\d{{1,3}}(?: \d{{3}})+(?:[.,]\d\d?)?"
+    rf"(?= ?(?:[{_MARKS}]|(?:{'|'.join(_CURRENCY_WORDS).upper()}|euros?|kr)\b))|{_DIGITS})"
+)
+"""Blanks part the thousands of an amount of money; between other numbers a blank parts two."""
 _MAX_DIGITS = 100
 """Products of three numbers of so many digits are finite."""
-_UNITS_OF_TEN = "one two three four five six seven eight nine"
+_ONES = "one two three four five six seven eight nine"
 _TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _WORD_VALUES: dict[str, int] = {
-    **{word: number for number, word in enumerate(f"{_UNITS_OF_TEN} {_TEENS}".split(), 1)},
+    **{word: number for number, word in enumerate(f"{_ONES} {_TEENS}".split(), 1)},
     **{word: 10 * number for number, word in enumerate(_TENS.split(), 2)},
-    "dozen": 12,
 }
-_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
+_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 _HALVED = ("hour", "day", "year", "mile", "dozen", "million", "billion")
-_SMALL = "|".join(_UNITS_OF_TEN.split())
-_NUMBER_WORDS = (
-    rf"(?:(?:{'|'.join(_TENS.split())})(?:[- ](?:{_SMALL}))?|{'|'.join(_TEENS.split())}|{_SMALL}|dozen)"
-    rf"(?: (?:{'|'.join(_SCALES)}))?"
-)
+_ONE, _TEEN, _TEN = (f"(?:{words.replace(' ', '|')})" for words in (_ONES, _TEENS, _TENS))
+_BELOW_100 = f"(?:{_TEN}(?:[- ]{_ONE})?|{_TEEN}|{_ONE})"
+_BELOW_1000 = f"(?:{_BELOW_100}(?: (?:hundred|dozen)(?: (?:and )?{_BELOW_100})?)?|dozen)"
+_NUMBER_WORDS = f"{_BELOW_1000}(?: (?:thousand|million|billion)(?: (?:and )?{_BELOW_1000})?){{0,3}}"
 _HALF_LETTER, _DIGIT_RUN = re.compile(r"([AaPp])\.?[Mm]"), re.compile(r"\d+")
 _HALF = r"(?:[AaPp]\.[Mm]\.|[AaPp][Mm]\b)"
 _DAY_FOLLOWS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.? \d"
 """A month and its day, no part of a name: `On July 14`."""
-_BEFORE, _AFTER = r"(?<![\w./@])(?<!\d,)(?<!\d:)(?<!:\d)", r"(?![\w/@]|[.,]\d|:\d)"
+_BEFORE = rf"(?<!{_WORD_CHAR})(?<![./@])(?<!\d,)(?<!\d:)(?<!:\d)"
+_AFTER = rf"(?!{_WORD_CHAR}|[/@]|[.,:]\d)"
+_BY_LETTER: dict[str, list[str]] = {}
+for _word in sorted(OPPOSITES, key=len, reverse=True):
+    _BY_LETTER.setdefault(_word[0], []).append(_word[1:])
+_OPPOSITE = "|".join(f"{letter}(?:{'|'.join(rest)})" for letter, rest in _BY_LETTER.items())
+# What a look-ahead says first here costs a word that is no value one look instead of a hundred.
 _VALUE = re.compile(
-    rf"(?:{_BEFORE}|(?<=\dT)(?=\d\d:))(?:"
-    rf"(?P<date>\d{{4}}[-/]\d\d?[-/]\d\d?(?=[T\s,.;:)\]\"'}}]|$)|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b|"
-    rf"{_DAY} (?:of |de )?{_MONTH}{_YEAR}|{_MONTH} {_DAY}\b(?!:\d){_YEAR})"
-    rf"|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?: ?{_HALF})?|\d{{1,2}} ?{_HALF})"
-    rf"|(?P<number>#?{_NUMBER}(?=[a-z%]{{1,3}}\b|%|{_BIG_UNIT}|(?![\w/@]|[.,:]\d))|\b(?:{_NUMBER_WORDS})\b"
-    rf"|(?<=[$\u20ac\u00a3]){_DIGITS}(?=[KMBkmb]n?\b)|[Hh]alf an?(?= (?:{'|'.join(_HALVED)})\b))"
-    r"|(?P<identifier>#?(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Za-z])\w[\w-]{3,60})"
-    rf"|(?P<name>[A-Z][\w'\u2019]+"
-    rf"(?: (?:of |the |de |van |von )?(?!{_DAY_FOLLOWS})[A-Z][\w'\u2019]+(?![\w'\u2019]|-\d)){{1,15}})"
-    rf"|(?P<opposite>{'|'.join(sorted(OPPOSITES, key=len, reverse=True))})"
-    rf")(?:{_AFTER}|(?<=\d)(?=[a-z%]|T\d\d:|Z\b|{_BIG_UNIT}|[KMB]n?\b))",
+    rf"(?:{_BEFORE}|(?=\d)(?:(?<=\dT)(?=\d\d:)|(?<=\d{{4}}:)(?=\d\d:\d\d:\d\d)))(?:"
+    rf"(?P<date>(?=\d)(?:\d{{4}}[-/]\d\d?[-/]\d\d?(?=[T\s,.;:)\]\"'}}]|$)|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}\b|"
+    rf"\d{{4}}\u5e74\d\d?\u6708\d\d?\u65e5|\d\d?([-/]){_MONTH}\2\d{{4}}\b|{_DAY} (?:of |de )?{_MONTH}{_YEAR})"
+    rf"|(?=[^\W\d_]{{3,10}}\.? \d){_MONTH} {_DAY}\b(?!:\d){_YEAR})"
+    rf"|(?P<time>(?=\d)(?:\d\d?:\d\d(?::\d\d(?:[.,]\d{{3,9}})?)?(?: ?{_HALF})?|\d\d? ?{_HALF}|\d\d?h\d\d\b"
+    r"|\d\d?(?:\.\d\d)?(?= Uhr\b)))"
+    rf"|(?P<number>(?=[-+\u2212#.\d])(?:#?{_NUMBER}(?=[a-z%]{{1,3}}\b|%|{_BIG_UNIT}|{_AFTER})"
+    rf"|(?<=[{_MARKS}]){_DIGITS}(?=[KMBkmb]n?\b))"
+    rf"|(?=[Hdefhnost])(?:{_NUMBER_WORDS}\b|[Hh]alf an?(?= (?:{'|'.join(_HALVED)})\b)))"
+    rf"|(?P<identifier>(?!-)#?(?=[-{_ID_LETTERS}]{{0,40}}+\d)(?=[-\d_{_ID_OTHERS}]{{0,40}}+[A-Za-z])(?!-)"
+    rf"[-\d{_ID_LETTERS}]{{4,61}})"
+    rf"|(?P<name>[A-Z][\w'\u2019]{{1,40}}"
+    rf"(?: (?:of |the |de |van |von )?(?!{_DAY_FOLLOWS})[A-Z][\w'\u2019]{{1,40}}(?![\w'\u2019]|-\d)){{1,15}})"
+    rf"|(?P<opposite>{_OPPOSITE})"
+    rf")(?:{_AFTER}|(?<=\d)(?=[a-z%]|T\d\d:|Z\b|{_BIG_UNIT}|[KMB]n?\b)|(?<=/\d{{4}})(?=:\d\d:\d\d:))",
 )
 _SENTENCE_OPENERS = """
 A After Also An And As At Because Before Both But By Das Dear Dem Den Der Did Die Do Does During Ein Eine El Find For
@@ -229,6 +263,8 @@ _OPENERS = frozenset(_SENTENCE_OPENERS.split())
 _GENITIVE = re.compile(r"['\u2019]s?$")
 _QUOTATION = re.compile(r"[\"\u201c]([A-Za-z][^\"\u201c\u201d\n{}\[\]:]{14,120}[\w.!?])[\"\u201d]")
 
+_LIST = re.compile(r"\[(?!\d{1,3}(?:,\d{3})+\])[-+.\d,\s]*\]")
+"""Numbers in brackets, but for a single one with separators."""
 _ROWS = re.compile(r"(?:^[^,\n]+(?:,[^ \n][^,\n]*)+\n?){2,}", re.MULTILINE)
 """Lines of cells with commas between them, and no blank behind these."""
 
@@ -236,7 +272,7 @@ _ROWS = re.compile(r"(?:^[^,\n]+(?:,[^ \n][^,\n]*)+\n?){2,}", re.MULTILINE)
 _LINK = re.compile(
     r"(?:st|nd|rd|th|er|[.\u00ba])?(?:(?P<comma>,\s+)|(?P<last>,\s+(?:and|or)\s+)|(?P<both>\s+(?:and|or|&|und|oder|et|ou|y|o|e)\s+)"
     r"|(?P<to>\s?[-\u2013\u2014]\s?|\s+(?:to|until|till|through|bis|\u00e0|al?)\s+)"
-    r"|(?P<blank>[ \u00a0]))[$\u20ac\u00a3]?"
+    rf"|(?P<blank>[ \u00a0]))[{_MARKS}]?"
 )
 """What stands between the values of a list or range, or between the numbers of one quantity."""
 _MAX_LINK_CHARS = 12
@@ -247,8 +283,48 @@ _Measure: TypeAlias = tuple[str, str, float]
 _NO_MEASURE: Final[_Measure] = "", "", 1.0
 
 
-def find_values(text: str) -> Iterator[Value]:
-    """Yield every value that *text* states, in order; quotations come last, and may hold other values."""
+class _Readings:
+    """Keeps the latest readings of texts: ledger, checks, schemata and the guard read the same ones."""
+
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+        self._size = 0
+        self._by_text: dict[str, tuple[Value, ...]] = {}
+        self._lock = Lock()
+
+    def read(self, text: str) -> tuple[Value, ...]:
+        values = self._by_text.get(text)
+        if values is None:
+            values = tuple(_read(text))
+            with self._lock:
+                self._size += 0 if text in self._by_text else len(text) + _VALUE_SIZE * len(values)
+                self._by_text[text] = values
+                while self._size > self._max_size:
+                    oldest = next(iter(self._by_text))
+                    self._size -= len(oldest) + _VALUE_SIZE * len(self._by_text.pop(oldest))
+        return values
+
+
+_VALUE_SIZE: Final = 256
+"""Bytes of a value, about."""
+_READINGS: Final = _Readings(32_000_000)
+
+
+def find_values(text: str) -> Sequence[Value]:
+    """Return every value that *text* states, in order; quotations come last, and may hold other values.
+
+    A text is read once, in linear time, for all that ask for it one after another.
+    """
+    return _READINGS.read(text)
+
+
+def dimension_of(unit: str) -> str:
+    """Return what a unit of a value measures: `money` for every currency, `#` for `million`; empty for no unit."""
+    dimension, _ = _MEASURES.get(unit, ("", 1.0))
+    return "money" if dimension in _CURRENCIES else dimension
+
+
+def _read(text: str) -> Iterator[Value]:
     values: list[Value] = []
     measures: list[_Measure] = []
     links: list[str] = []
@@ -262,7 +338,13 @@ def find_values(text: str) -> Iterator[Value]:
         start, stop = match.span()
         measure = _NO_MEASURE
         if form == "number":
-            measure, stop = _find_measure(text, start, stop)
+            beside = text[max(0, start - 2) : start].strip()[-1:]
+            is_money = beside.isupper() or beside in (*_MARKS,)
+            before = _BEFORE_NUMBER.search(text, max(0, start - 6), start) if is_money else None
+            currency = _UNITS.get(before["currency"].rstrip().lower(), "") if before else ""
+            if before and before["minus"] and currency and key[0] != "-":
+                key = f"-{key}"
+            measure, stop = _find_measure(text, start, stop, currency)
         value = Value(words, form, start, key, measure[0], _write_quantity(key, measure))
         link = _LINK.fullmatch(text, end, start) if form in _LISTED and start - end <= _MAX_LINK_CHARS else None
         if link is not None and values:
@@ -389,7 +471,7 @@ def _add_up(values: list[Value], measures: list[_Measure], links: Sequence[str])
     for index in range(1, len(values) + 1):
         if index < len(values) and links[index - 1] in ("blank", "both"):
             (_, dimension, size), (_, other, smaller) = measures[index - 1], measures[index]
-            is_part = dimension == other != "" and float(values[index].key) * smaller < size
+            is_part = dimension == other and dimension not in _NOT_PARTED and float(values[index].key) * smaller < size
             if is_part and (links[index - 1] == "blank" or dimension == "s"):
                 continue
         if index - first > 1:
@@ -409,7 +491,9 @@ def _write_quantity(key: str, measure: _Measure) -> str:
 
 
 def _part_cells(text: str) -> str:
-    """Return the text with semicolons, which are part of no number, between the cells of tables."""
+    """Return the text with semicolons, which are part of no number, between the cells of tables and items of lists."""
+    if "," in text and "[" in text:
+        text = _LIST.sub(lambda items: items.group().replace(",", ";"), text)
     if text.count(",") < 2 or "\n" not in text:
         return text
 
@@ -421,11 +505,10 @@ def _part_cells(text: str) -> str:
     return _ROWS.sub(part, text)
 
 
-def _find_measure(text: str, start: int, stop: int) -> tuple[_Measure, int]:
-    """Return what a number measures, and where the words end that say so."""
-    currency = _SYMBOLS.get(text[start - 1], "") if start else ""
+def _find_measure(text: str, start: int, stop: int, currency: str) -> tuple[_Measure, int]:
+    """Return what a number measures, the currency before it or a unit behind, and where the words end that say so."""
     beside = _AFTER_NUMBER.match(text, stop)
-    word = beside.group(1).lower() if beside else ""
+    word = beside.group().strip(_AROUND_UNIT).lower() if beside else ""
     unit = _AFTER_MONEY.get(word, "") if currency else ""
     unit = unit or _UNITS.get(word, "")
     if word == "s" and (stop - start == 4 or text[max(0, start - 4) : start].lower() == "the "):  # the 1990s, the 90s
@@ -437,7 +520,7 @@ def _find_measure(text: str, start: int, stop: int) -> tuple[_Measure, int]:
     if dimension != "#":
         return (currency, currency, 1.0) if currency else (unit, dimension, size), stop
     further = None if currency else _AFTER_NUMBER.match(text, stop)
-    money = _UNITS.get(further.group(1).lower(), "") if further else ""
+    money = _UNITS.get(further.group().strip(_AROUND_UNIT).lower(), "") if further else ""
     if money in _CURRENCIES and further is not None:
         return (unit, money, size), further.end()
     return (currency or unit, currency or dimension, size), stop
@@ -473,7 +556,13 @@ def _normalize_number(text: str) -> str:
     """Return the digits of a number; empty for more of them than anybody calculates with."""
     if text[0].isalpha():
         return "0.5" if text[1:5] == "alf " else _read_number_words(text)
-    number = text.lstrip("#").replace("\u2212", "-").replace("\u00a0", "").replace("\u202f", "").lstrip("+")
+    if text.isdecimal() and text.isascii() and len(text) <= _MAX_DIGITS:  # most are
+        return text.lstrip("0") or "0"
+    number = text.translate(_BLANKS)
+    if not number.isascii():
+        number = "".join(char if char.isascii() else str(int(char)) for char in number)
+    if "e" in number.lower():
+        number = f"{Decimal(number.replace(',', '.')):f}"
     sign, digits = ("-", number[1:]) if number.startswith("-") else ("", number)
     if re.fullmatch(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}", digits):
         digits = digits.replace(".", "").replace(",", ".")
@@ -485,15 +574,19 @@ def _normalize_number(text: str) -> str:
     digits = digits.lstrip("0")
     if len(digits) > _MAX_DIGITS:
         return ""
-    return sign + (f"0{digits}" if digits.startswith(".") else digits or "0")
+    return sign + (f"0{digits}" if digits.startswith(".") else digits) if digits else "0"
 
 
 def _read_number_words(text: str) -> str:
     """Return the digits of a number in words; empty for a bare "one", which is a pronoun more often than a number."""
-    words = re.split(r"[- ]", text)
-    number = sum(_WORD_VALUES.get(word, 0) for word in words)
-    scale = _SCALES.get(words[-1], 1)
-    return "" if number == 1 and scale == 1 else str(number * scale)
+    total = part = 0
+    for word in re.split(r"[- ]", text):
+        scale = _SCALES.get(word, 0)
+        if scale > 100:
+            total, part = total + part * scale, 0
+        else:
+            part = (part or 1) * scale if scale else part + _WORD_VALUES.get(word, 0)
+    return "" if text == "one" else str(total + part)
 
 
 def _normalize_time(text: str) -> str:
@@ -504,8 +597,9 @@ def _normalize_time(text: str) -> str:
         if number > 12:
             return ""
         number = number % 12 + (12 if half.group(1) in "Pp" else 0)
-    if rest[1:] == ["00"]:
-        rest = rest[:1]
+    if any(int(part) > 59 for part in rest[:2]):
+        return ""
+    rest = rest[:1] if rest[1:2] == ["00"] else rest[:2]
     return ":".join([str(number), *(rest or ["00"])])
 
 

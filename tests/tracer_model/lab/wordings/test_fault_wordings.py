@@ -12,7 +12,7 @@ import pytest
 
 from blamespan_lab.simulation.agents.mistakes import find_demands
 from blamespan_lab.simulation.statements.facts import TaskFact
-from blamespan_lab.simulation.statements.reading import Statement, TaskLexicon
+from blamespan_lab.simulation.statements.reading import FactStatement, TaskLexicon
 from blamespan_lab.wordings import choose_alternatives
 from blamespan_lab.wordings.banks import FAULTS, TALK
 from blamespan_lab.wordings.choosing import select_half, use_wordings
@@ -86,4 +86,4 @@ def test_conclusion_is_read_as_the_answer(half: str) -> None:
     for text in said("conclusions", half):
         read = lexicon.read("The cost of the trip is 12. " + text.format(value="21")).statements
 
-        assert read[-1] == Statement("cost", 21.0), text
+        assert read[-1] == FactStatement("cost", 21.0), text

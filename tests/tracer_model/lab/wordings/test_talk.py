@@ -12,8 +12,8 @@ import pytest
 
 from blamespan_lab.simulation.agents.agent import prefix_statement
 from blamespan_lab.simulation.agents.mistakes import find_demands
-from blamespan_lab.simulation.statements.facts import TaskFact, Value
-from blamespan_lab.simulation.statements.reading import Statement, TaskLexicon
+from blamespan_lab.simulation.statements.facts import FactValue, TaskFact
+from blamespan_lab.simulation.statements.reading import FactStatement, TaskLexicon
 from blamespan_lab.simulation.statements.writing import fill_phrase, write_fact
 from blamespan_lab.stress.containment import is_objection
 from blamespan_lab.wordings.banks import ELABORATION, FAULTS, TALK
@@ -110,7 +110,7 @@ def test_what_leads_to_a_list_names_no_answer(name: str) -> None:
 @pytest.mark.parametrize("name", ["settled", "finals"])
 def test_a_statement_is_read_behind_any_lead(name: str) -> None:
     """An answer is the same behind every word that may lead to it."""
-    values: dict[str, Value] = {"price": 12.0, "maker": "Halden Works", "offer": "suitable", "best": "Elm Court"}
+    values: dict[str, FactValue] = {"price": 12.0, "maker": "Halden Works", "offer": "suitable", "best": "Elm Court"}
     for template, (key, value) in itertools.product(_BANKS[name], values.items()):
         for seed, text in enumerate(_worded(template)):
             said = prefix_statement(text, write_fact(_FACTS[key], value, Random(seed)))
@@ -127,7 +127,7 @@ def test_code_that_is_objected_to_is_taken_back(name: str) -> None:
         for text in _worded(template):
             named = fill_phrase(text, "function solve")
 
-            assert _read(named, "code")[-1] == Statement("code", None, is_denied=True), named
+            assert _read(named, "code")[-1] == FactStatement("code", None, is_denied=True), named
 
 
 @pytest.mark.parametrize("name", sorted(_BANKS))

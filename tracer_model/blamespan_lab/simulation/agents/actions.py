@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from blamespan_lab.simulation.agents.agent import DecisionContext, prefix_statement, speak
 from blamespan_lab.simulation.agents.knowledge import StatedFact
 from blamespan_lab.simulation.agents.policy import Reply, RequestedCall
-from blamespan_lab.simulation.statements.facts import Value, is_same
+from blamespan_lab.simulation.statements.facts import FactValue, is_same
 from blamespan_lab.simulation.statements.writing import fill_phrase, write_rule
 from blamespan_lab.wordings import choose
 from blamespan_lab.wordings.banks import FAULTS, TALK
@@ -80,8 +80,8 @@ def call_calculator(context: DecisionContext) -> tuple[RequestedCall, ...]:
 
 
 def derive_facts(
-    context: DecisionContext, *, everything: bool = False, values: Mapping[str, Value] | None = None
-) -> dict[str, Value]:
+    context: DecisionContext, *, everything: bool = False, values: Mapping[str, FactValue] | None = None
+) -> dict[str, FactValue]:
     """Work out what follows from what is known, as much as the pace allows.
 
     Args:
@@ -89,7 +89,7 @@ def derive_facts(
         everything: Whether the pace sets no limit.
         values: What counts as known already; by default what the agent goes by.
     """
-    done: dict[str, Value] = {}
+    done: dict[str, FactValue] = {}
     most = 99 if everything else context.profile.pace
     for key in context.knowledge.needed:
         rule = context.knowledge.rules.get(key)
@@ -128,7 +128,7 @@ def _is_of_tool(claim: StatedFact) -> bool:
     return claim.source == "tool" or claim.speaker == "calculate"
 
 
-def read_value(context: DecisionContext, key: str) -> Value:
+def read_value(context: DecisionContext, key: str) -> FactValue:
     """Read off a value that is known; it may be misread."""
     value = context.values[key]
     if context.facts[key].kind != "code" and context.errs("blamespan:X3", "misread", key):

@@ -14,7 +14,7 @@ from blamespan_lab.simulation.agents.mistakes import drop_inputs, find_demands, 
 from blamespan_lab.simulation.agents.policy import InputMessage, Mistake, Reply, RequestedCall, ToolSpec
 from blamespan_lab.simulation.agents.team import TERSE, TeamMember, WritingStyle
 from blamespan_lab.simulation.random_stream import RandomStream
-from blamespan_lab.simulation.statements.facts import DerivationRule, Value, evaluate, is_same
+from blamespan_lab.simulation.statements.facts import DerivationRule, FactValue, evaluate, is_same
 from blamespan_lab.simulation.statements.writing import choose_opening, end_sentence, lay_out, write_fact
 from blamespan_lab.simulation.tasks.task import Task
 from blamespan_lab.wordings import choose
@@ -102,7 +102,7 @@ class DecisionContext:
         self.facts = self.profile.task.lexicon.facts
         checks = any(mistake.kind == "skips-check" for mistake in self.avoided)
         self.care = 1.0 if checks else self._read_care()
-        self.values: dict[str, Value] = dict(self.knowledge.values)
+        self.values: dict[str, FactValue] = dict(self.knowledge.values)
         self._take_origins()
 
     @property
@@ -137,7 +137,9 @@ class DecisionContext:
             kind, about, self.draws[kind, about]
         )
 
-    def make_mistake(self, kind: str, key: str, value: Value, others: Iterable[Value] | None = None) -> Value:
+    def make_mistake(
+        self, kind: str, key: str, value: FactValue, others: Iterable[FactValue] | None = None
+    ) -> FactValue:
         """Get *value* wrong by this mistake; a name is taken for one of *others*, by default of all that are known."""
         among = self.values.values() if others is None else others
         return mistake_value(self.facts[key], value, list(among), self.mistake_rng(kind, key))
@@ -169,7 +171,7 @@ class DecisionContext:
         """Return whether the agent has said anything in this run that it can still see."""
         return self.knowledge.last_text_index() >= 0
 
-    def derive(self, key: str) -> Value | None:
+    def derive(self, key: str) -> FactValue | None:
         """Work *key* out from what the agent goes by; a slip may happen."""
         rule = self._choose_rule(key)
         if rule is None:
@@ -185,7 +187,7 @@ class DecisionContext:
             value = self.make_mistake("slip", key, value)
         return value
 
-    def state(self, key: str, value: Value, *, with_working: bool = False) -> str:
+    def state(self, key: str, value: FactValue, *, with_working: bool = False) -> str:
         """State a fact."""
         working = self.knowledge.working(key, self.values) if with_working else ""
         return write_fact(self.facts[key], value, self.rng, working=working, phrase=self._other_name(key))
@@ -206,7 +208,7 @@ class DecisionContext:
             text = self.profile.style.wrap(text, self.profile.member.role, phrase, is_known=is_known, rng=rng)
         return f"{text}{blank}{closes}".strip()
 
-    def explain(self, key: str, value: Value, *, with_working: bool = False) -> str:
+    def explain(self, key: str, value: FactValue, *, with_working: bool = False) -> str:
         """State a fact and, with a wordy style, how one comes to it."""
         statement = self.state(key, value, with_working=with_working)
         if not self.profile.style.is_wordy or self.facts[key].kind not in ("amount", "name"):
@@ -252,15 +254,15 @@ class DecisionContext:
         rng = self.mistake_rng("wrong-argument", key)
         return rng.choice(fresh or [{name: text.rpartition(" ")[0] or text for name, text in arguments.items()}])
 
-    def _take_value(self, key: str) -> Value:
+    def _take_value(self, key: str) -> FactValue:
         value = self.values[key]
         if self.facts[key].kind != "code" and self.errs("blamespan:X3", "misread", key):
             return self.make_mistake("misread", key, value)
         return value
 
     def _forget_requirements(
-        self, rule: DerivationRule, values: dict[str, Value]
-    ) -> tuple[DerivationRule, dict[str, Value]]:
+        self, rule: DerivationRule, values: dict[str, FactValue]
+    ) -> tuple[DerivationRule, dict[str, FactValue]]:
         """Forget a requirement, or that an option is not suitable."""
         if rule.operation.startswith("implement:"):
             forgotten = [name for name in rule.inputs if self.errs("mast:FM-1.1", "forgets", name)]

@@ -11,9 +11,9 @@ from typing import Literal
 
 from blamespan.lazy import lazy_property
 from blamespan_lab.simulation.agents.policy import InputMessage, RequestedCall
-from blamespan_lab.simulation.statements.facts import DerivationRule, TaskFact, Value, evaluate, is_same
+from blamespan_lab.simulation.statements.facts import DerivationRule, FactValue, TaskFact, evaluate, is_same
 from blamespan_lab.simulation.statements.reading import TaskLexicon
-from blamespan_lab.simulation.statements.values import find_values
+from blamespan_lab.simulation.statements.values import find_fact_values
 from blamespan_lab.simulation.statements.writing import write_arithmetic
 
 __all__ = ["Knowledge", "StatedFact", "arguments_of"]
@@ -43,7 +43,7 @@ class StatedFact:
     speaker: str
     source: Literal["task", "tool", "said"]
     key: str
-    value: Value
+    value: FactValue
 
 
 class Knowledge:
@@ -72,8 +72,8 @@ class Knowledge:
         self.messages = messages
         self.me = me
         self.claims: list[StatedFact] = []
-        self.values: dict[str, Value] = {}
-        self.origins: dict[str, Value] = {}
+        self.values: dict[str, FactValue] = {}
+        self.origins: dict[str, FactValue] = {}
         self.rules: dict[str, DerivationRule] = {rule.out: rule for rule in implied}
         self.rule_origins: dict[str, DerivationRule] = dict(self.rules)
         self.calls: dict[str, int] = {}
@@ -102,7 +102,7 @@ class Knowledge:
             and self.calls.get(key, 0) < _ATTEMPTS
         ]
 
-    def open_keys(self, values: Mapping[str, Value] | None = None) -> list[str]:
+    def open_keys(self, values: Mapping[str, FactValue] | None = None) -> list[str]:
         """List what follows from what is known but is not known yet, or no longer holds."""
         values = self.values if values is None else values
         if self.lexicon.target in values and not self.is_stale(self.lexicon.target):
@@ -139,14 +139,14 @@ class Knowledge:
             return None
         return {name: _plain(text.format_map(dict(self.values))) for name, text in lookup.arguments.items()}
 
-    def working(self, key: str, values: Mapping[str, Value] | None = None) -> str:
+    def working(self, key: str, values: Mapping[str, FactValue] | None = None) -> str:
         """Write the arithmetic that leads to *key*, or nothing."""
         rule, values = self.rules.get(key), self.values if values is None else values
         if rule is None or any(name not in values for name in rule.inputs):
             return ""
         return write_arithmetic(rule, [values[name] for name in rule.inputs])
 
-    def _follows(self, key: str, values: Mapping[str, Value]) -> bool:
+    def _follows(self, key: str, values: Mapping[str, FactValue]) -> bool:
         rule = self.rules.get(key)
         if rule is None:
             return False
@@ -275,7 +275,7 @@ def arguments_of(call: RequestedCall) -> dict[str, str]:
     return {str(name): str(value) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
 
 
-def rederive(knowledge: Knowledge, key: str, base: Mapping[str, Value]) -> Value | None:
+def rederive(knowledge: Knowledge, key: str, base: Mapping[str, FactValue]) -> FactValue | None:
     """Work *key* out again from *base* alone, by the rules of the task where it states them."""
     values = dict(base)
     for name in knowledge.needed:
@@ -295,9 +295,9 @@ def _plain(text: str) -> str:
     return text.replace("×", "*").strip()  # noqa: RUF001
 
 
-def _bare_value(text: str, fact: TaskFact) -> Value | None:
+def _bare_value(text: str, fact: TaskFact) -> FactValue | None:
     """Read a tool's answer that is a bare value; one that says it failed has none."""
     if _FAILED.search(text):
         return None
-    matches = find_values(text, fact)
+    matches = find_fact_values(text, fact)
     return matches[-1].value if matches else None

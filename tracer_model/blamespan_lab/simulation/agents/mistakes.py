@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
-from blamespan_lab.simulation.statements.facts import DerivationRule, Limit, TaskFact, Value
+from blamespan_lab.simulation.statements.facts import DerivationRule, FactValue, Limit, TaskFact
 
 __all__ = ["drop_inputs", "find_demands", "mistake_value", "reshape"]
 
 
-def mistake_value(fact: TaskFact, value: Value, others: Sequence[Value], rng: Random) -> Value:
+def mistake_value(fact: TaskFact, value: FactValue, others: Sequence[FactValue], rng: Random) -> FactValue:
     """Return a wrong value near *value*: a slip of a digit, another of the *others*, the other choice.
 
     Code comes back as it is: it goes wrong by its requirements.
@@ -86,7 +86,7 @@ def find_demands(text: str) -> list[str]:
     return [name for name, pattern in _DEMANDS.items() if pattern.search(text)]
 
 
-def drop_inputs(rule: DerivationRule, values: Mapping[str, Value], demands: list[str]) -> DerivationRule:
+def drop_inputs(rule: DerivationRule, values: Mapping[str, FactValue], demands: list[str]) -> DerivationRule:
     """Leave out the inputs of a sum that a requirement excludes."""
     if rule.operation != "sum" or len(rule.inputs) < 2 or not all(name in values for name in rule.inputs):
         return rule
@@ -101,7 +101,7 @@ def drop_inputs(rule: DerivationRule, values: Mapping[str, Value], demands: list
     return rule
 
 
-def reshape(value: Value, demands: list[str]) -> Value:
+def reshape(value: FactValue, demands: list[str]) -> FactValue:
     """Bring an amount into the form that the requirements ask for."""
     if isinstance(value, float):
         for name in demands:

@@ -26,7 +26,7 @@ from blamespan_lab.simulation.agents.agent import DecisionContext, prefix_statem
 from blamespan_lab.simulation.agents.knowledge import StatedFact, rederive
 from blamespan_lab.simulation.agents.policy import Mistake, Reply, RequestedCall
 from blamespan_lab.simulation.agents.team import Role
-from blamespan_lab.simulation.statements.facts import Value, is_same
+from blamespan_lab.simulation.statements.facts import FactValue, is_same
 from blamespan_lab.simulation.statements.writing import end_sentence, fill_phrase, write_correction, write_rule
 from blamespan_lab.wordings import choose
 from blamespan_lab.wordings.banks import FAULTS, TALK
@@ -204,12 +204,12 @@ def _repeat_lookups(context: DecisionContext) -> tuple[RequestedCall, ...]:
     return tuple(calls[: max(2, context.profile.pace)])
 
 
-def _find_errors(context: DecisionContext) -> list[tuple[StatedFact, Value]]:
+def _find_errors(context: DecisionContext) -> list[tuple[StatedFact, FactValue]]:
     """Find what others said and is wrong by one's own working, as far as one looks."""
     knowledge = context.knowledge
     base = {key: value for key, value in context.values.items() if key not in knowledge.rules}
     base.update({key: value for key, value in knowledge.origins.items() if context.chance(context.care, "source", key)})
-    wrong: list[tuple[StatedFact, Value]] = []
+    wrong: list[tuple[StatedFact, FactValue]] = []
     skipped: list[str] = []
     for claim in knowledge.statements_since(_last_review_index(context)):
         if not context.chance(context.care, "check", claim.key):
@@ -326,7 +326,7 @@ def _reply_in_debate(context: DecisionContext) -> Reply:
     return speak(context, context.compose(context.state_answer(), opening=choose(bank, context.rng)))
 
 
-def _own_values(context: DecisionContext) -> dict[str, Value]:
+def _own_values(context: DecisionContext) -> dict[str, FactValue]:
     """Return what the agent knows without the others' answers."""
     return {
         c.key: c.value
@@ -335,7 +335,7 @@ def _own_values(context: DecisionContext) -> dict[str, Value]:
     }
 
 
-def _collect_answers(context: DecisionContext) -> dict[str, Value]:
+def _collect_answers(context: DecisionContext) -> dict[str, FactValue]:
     """Return each speaker's last answer."""
     return {
         c.speaker: c.value
@@ -344,7 +344,7 @@ def _collect_answers(context: DecisionContext) -> dict[str, Value]:
     }
 
 
-def _normalize_answer(value: Value) -> str:
+def _normalize_answer(value: FactValue) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value).casefold().strip()
 
 

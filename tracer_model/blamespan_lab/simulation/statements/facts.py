@@ -10,7 +10,17 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from blamespan_lab.simulation.statements.code_writing import write_code
 
-__all__ = ["OPERATIONS", "DerivationRule", "FactKind", "Limit", "Lookup", "TaskFact", "Value", "evaluate", "is_same"]
+__all__ = [
+    "OPERATIONS",
+    "DerivationRule",
+    "FactKind",
+    "FactValue",
+    "Limit",
+    "Lookup",
+    "TaskFact",
+    "evaluate",
+    "is_same",
+]
 
 FactKind: TypeAlias = Literal["amount", "name", "choice", "verdict", "limit", "code"]
 
@@ -26,7 +36,7 @@ class Limit(NamedTuple):
         return amount <= self.amount + 1e-6 if self.relation == "<=" else amount >= self.amount - 1e-6
 
 
-Value: TypeAlias = float | str | Limit
+FactValue: TypeAlias = float | str | Limit
 """An amount, a name or choice or code, or a limit: by the fact's kind."""
 
 
@@ -91,7 +101,7 @@ class DerivationRule:
     inputs: tuple[str, ...]
 
 
-def is_same(value: Value | None, other: Value | None) -> bool:
+def is_same(value: FactValue | None, other: FactValue | None) -> bool:
     """Return whether two values are equal, amounts to within rounding."""
     if isinstance(value, float) and isinstance(other, float):
         return math.isclose(value, other, rel_tol=1e-6, abs_tol=0.006)
@@ -100,7 +110,7 @@ def is_same(value: Value | None, other: Value | None) -> bool:
     return value == other
 
 
-def evaluate(rule: DerivationRule, values: Mapping[str, Value], facts: Mapping[str, TaskFact]) -> Value | None:
+def evaluate(rule: DerivationRule, values: Mapping[str, FactValue], facts: Mapping[str, TaskFact]) -> FactValue | None:
     """Work out what follows by *rule*.
 
     Returns:
@@ -120,28 +130,28 @@ def evaluate(rule: DerivationRule, values: Mapping[str, Value], facts: Mapping[s
     return round(result, 4) if isinstance(result, float) else result
 
 
-def _amounts(values: Sequence[Value]) -> list[float]:
+def _amounts(values: Sequence[FactValue]) -> list[float]:
     if not all(isinstance(value, float) for value in values):
         raise TypeError(f"expected amounts, got {values!r}")
     return [value for value in values if isinstance(value, float)]
 
 
-def _difference(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
+def _difference(values: Sequence[FactValue], facts: Sequence[TaskFact]) -> FactValue:
     first, *rest = _amounts(values)
     return first - math.fsum(rest)
 
 
-def _quotient(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
+def _quotient(values: Sequence[FactValue], facts: Sequence[TaskFact]) -> FactValue:
     over, under = _amounts(values)
     return over / under
 
 
-def _percent(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
+def _percent(values: Sequence[FactValue], facts: Sequence[TaskFact]) -> FactValue:
     percent, whole = _amounts(values)
     return whole * percent / 100
 
 
-def _within(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
+def _within(values: Sequence[FactValue], facts: Sequence[TaskFact]) -> FactValue:
     """Take amounts and limits in turn."""
     pairs = list(zip(values[::2], values[1::2], strict=True))
     if not all(isinstance(amount, float) and isinstance(limit, Limit) for amount, limit in pairs):
@@ -150,10 +160,12 @@ def _within(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
     return "suitable" if keeps else "not suitable"
 
 
-def _extreme(pick: Callable[[Sequence[float]], float]) -> Callable[[Sequence[Value], Sequence[TaskFact]], Value]:
+def _extreme(
+    pick: Callable[[Sequence[float]], float],
+) -> Callable[[Sequence[FactValue], Sequence[TaskFact]], FactValue]:
     """Take amounts, each perhaps followed by whether it is suitable; give the label of the best of the suitable."""
 
-    def choose(values: Sequence[Value], facts: Sequence[TaskFact]) -> Value:
+    def choose(values: Sequence[FactValue], facts: Sequence[TaskFact]) -> FactValue:
         open_ones: list[tuple[float, str]] = []
         for value, fact in zip(values, facts, strict=True):
             if isinstance(value, float):
@@ -166,7 +178,7 @@ def _extreme(pick: Callable[[Sequence[float]], float]) -> Callable[[Sequence[Val
     return choose
 
 
-OPERATIONS: Mapping[str, Callable[[Sequence[Value], Sequence[TaskFact]], Value]] = MappingProxyType(
+OPERATIONS: Mapping[str, Callable[[Sequence[FactValue], Sequence[TaskFact]], FactValue]] = MappingProxyType(
     {
         "sum": lambda values, _: math.fsum(_amounts(values)),
         "product": lambda values, _: math.prod(_amounts(values)),

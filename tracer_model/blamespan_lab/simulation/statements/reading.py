@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from blamespan_lab.simulation.statements.facts import DerivationRule, Limit, TaskFact, Value
-from blamespan_lab.simulation.statements.values import ValueMatch, find_values
+from blamespan_lab.simulation.statements.facts import DerivationRule, FactValue, Limit, TaskFact
+from blamespan_lab.simulation.statements.values import ValueMatch, find_fact_values
 
-__all__ = ["ParsedText", "Statement", "TaskLexicon", "read_rule"]
+__all__ = ["FactStatement", "ParsedText", "TaskLexicon", "read_rule"]
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _LIST_MARK = re.compile(r"^\s*(?:[-*\u2022\u2013]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
@@ -42,11 +42,11 @@ _FAR = 70
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class FactStatement:
     """One statement: the fact *key* has *value*; or, denied, has not (any, where the value is None)."""
 
     key: str
-    value: Value | None
+    value: FactValue | None
     is_denied: bool = False
 
 
@@ -54,7 +54,7 @@ class Statement:
 class ParsedText:
     """What a text says, in order; what it quotes comes first, so that its own words win."""
 
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[FactStatement, ...] = ()
     rules: tuple[DerivationRule, ...] = ()
 
 
@@ -83,7 +83,7 @@ class TaskLexicon:
     def __hash__(self) -> int:
         return id(self)
 
-    def read(self, text: str, beliefs: Mapping[str, Value] | None = None) -> ParsedText:
+    def read(self, text: str, beliefs: Mapping[str, FactValue] | None = None) -> ParsedText:
         """Read *text*.
 
         Args:
@@ -110,7 +110,7 @@ def _read(lexicon: TaskLexicon, text: str, named: tuple[tuple[str, str], ...]) -
     reader.take(_QUOTED.sub(" ", "\n".join(lines)))
     for key, fact in lexicon.facts.items():
         if fact.kind == "code" and code:
-            reader.statements.append(Statement(key, code[-1].strip() + "\n"))
+            reader.statements.append(FactStatement(key, code[-1].strip() + "\n"))
     return ParsedText(tuple(reader.statements), tuple(reader.rules))
 
 
@@ -137,7 +137,7 @@ class _ProseReader:
         self._lexicon = lexicon
         self._pattern, self._keys = vocabulary
         self._last: tuple[str, ...] = ()
-        self.statements: list[Statement] = []
+        self.statements: list[FactStatement] = []
         self.rules: list[DerivationRule] = []
 
     def take(self, text: str) -> None:
@@ -156,7 +156,7 @@ class _ProseReader:
 
     def _take_afterthought(self, sentence: str) -> None:
         """Read "It should be 14 instead.": of what was named last, and only where nothing else is named."""
-        matches = find_values(sentence, self._lexicon.facts[self._last[0]])
+        matches = find_fact_values(sentence, self._lexicon.facts[self._last[0]])
         if (
             matches
             and _NOTHING_MORE.fullmatch(sentence[matches[-1].end :])
@@ -180,14 +180,14 @@ class _ProseReader:
         self._last = mention.keys
         if fact.kind == "code":
             if _REJECTS.search(sentence):
-                self.statements.append(Statement(mention.keys[0], None, is_denied=True))
+                self.statements.append(FactStatement(mention.keys[0], None, is_denied=True))
             return mention.end
         head, tail = sentence[used : mention.start], sentence[mention.end : stop]
-        before = find_values(head, fact)
+        before = find_fact_values(head, fact)
         if before and fact.kind not in _CHOSEN and _BACK.match(head[before[-1].end :]):
             self._take_values(mention.keys, head, before[-1:])
             return mention.end
-        after = find_values(tail, fact)
+        after = find_fact_values(tail, fact)
         if after and not is_last and fact.kind not in _CHOSEN and _BACK.match(tail[after[-1].end :]):
             after = after[:-1]  # it is said of the next one: "... and 3 euros for the fee"
         if not after or after[0].start > _FAR:
@@ -198,13 +198,13 @@ class _ProseReader:
     def _take_values(self, keys: tuple[str, ...], text: str, matches: Sequence[ValueMatch]) -> None:
         for key in keys:
             fact = self._lexicon.facts[key]
-            tokens = find_values(text, fact) if fact.kind in _CHOSEN else matches
+            tokens = find_fact_values(text, fact) if fact.kind in _CHOSEN else matches
             statement = _choose_value(key, fact, text, tokens)
             if statement is not None:
                 self.statements.append(statement)
 
 
-def _choose_value(key: str, fact: TaskFact, text: str, tokens: Sequence[ValueMatch]) -> Statement | None:
+def _choose_value(key: str, fact: TaskFact, text: str, tokens: Sequence[ValueMatch]) -> FactStatement | None:
     """Decide which of several values is meant: "not 12 but 14", "from 12 to 14", "3 x 4 = 12"."""
     if not tokens:
         return None
@@ -215,18 +215,18 @@ def _choose_value(key: str, fact: TaskFact, text: str, tokens: Sequence[ValueMat
     equals = text.rfind("=")
     after = [token for token in values if token.start > equals]
     chosen = after[0] if equals >= 0 and after else values[0]
-    return Statement(key, chosen.value)
+    return FactStatement(key, chosen.value)
 
 
-def _read_denial(key: str, fact: TaskFact, denied: Sequence[ValueMatch]) -> Statement | None:
+def _read_denial(key: str, fact: TaskFact, denied: Sequence[ValueMatch]) -> FactStatement | None:
     if not denied:
         return None
     if fact.kind in _CHOSEN and len(fact.choices) == 2:
-        return Statement(key, next(choice for choice in fact.choices if choice != denied[0].value))
+        return FactStatement(key, next(choice for choice in fact.choices if choice != denied[0].value))
     value = denied[0].value
     if isinstance(value, Limit):
-        return Statement(key, Limit(">=" if value.relation == "<=" else "<=", value.amount))
-    return Statement(key, value, is_denied=True)
+        return FactStatement(key, Limit(">=" if value.relation == "<=" else "<=", value.amount))
+    return FactStatement(key, value, is_denied=True)
 
 
 def _normalize(phrase: str) -> str:

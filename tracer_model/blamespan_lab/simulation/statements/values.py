@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
 
-from blamespan_lab.data_files import read_data_file
-from blamespan_lab.simulation.statements.facts import Limit, TaskFact, Value
+from blamespan_lab.simulation.statements.facts import FactValue, Limit, TaskFact
+from blamespan_tracer.ledger.values import dimension_of, find_values
 
-__all__ = ["ValueMatch", "find_values", "format_value"]
+__all__ = ["ValueMatch", "find_fact_values", "format_value"]
 
-_NUMBER = re.compile(
-    r"(?<![\w.,-])(?P<sign>[-−]?)(?:[€$£]\s?)?"  # noqa: RUF001  # the true minus sign
-    r"(?P<digits>\d{1,3}(?:[,\u00a0\u202f]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?!\d|[.,]\d|:\d)"
-)
 _COUNTED = re.compile(
     r"(?:\b(?:step|round|line|item|part|agent|page|point|version|check|test|no\.?|number)\s*|#)$", re.IGNORECASE
 )
@@ -24,17 +20,15 @@ _NAME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _ValueWords:
-    """Units with what they measure and their size, words that multiply an amount, and words that are no name."""
-
-    not_names: str
-    units: Mapping[str, tuple[str, float]]
-    multiples: Mapping[str, float]
-
-
-_WORDS = read_data_file(_ValueWords, Path(__file__).with_suffix(".toml"))
-_NOT_NAMES = frozenset(_WORDS.not_names.split())
+_OPENERS = """
+I It That This The We They He She So Thus Hence Therefore Not As And But According From By In For Per Yes No If
+APPROVED TERMINATE DONE FINAL ANSWER FINISH NEXT Let My Our All Next Then Now Done Checked Correct Agreed Note Answer
+What Which Who Where When How Please Find Report Work Look Plan Looking With Search Searching Everything Everyone
+Everybody Nothing Something Once Since Before After That These Those There Here Correction Result Regarding Concerning
+Given Based Having To On At Up Also Both Each Any Still Waiting Thanks
+"""
+_NOT_NAMES = frozenset(_OPENERS.split())
+"""Words that open a sentence or end a run, and are no name."""
 _AT_MOST = re.compile(
     r"\b(?:at most|no more than|not more than|not exceed|not above|up to|below|maximum|max|under|within|"
     r"or less|or fewer)\b",
@@ -44,12 +38,7 @@ _AT_LEAST = re.compile(
     r"\b(?:at least|no less than|no fewer than|not less than|not below|from|above|minimum|min|over|or more)\b",
     re.IGNORECASE,
 )
-_UNIT = re.compile(
-    r"\s?(?:(?P<percent>%)|(?P<unit>"
-    + "|".join(sorted([*_WORDS.units, *_WORDS.multiples], key=len, reverse=True))
-    + r")\b)",
-    re.IGNORECASE,
-)
+_UNIT_BEHIND = re.compile(r"[ \u00a0]?(?:%|\u20ac|[A-Za-z]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +47,10 @@ class ValueMatch:
 
     start: int
     end: int
-    value: Value
+    value: FactValue
 
 
-def find_values(text: str, fact: TaskFact) -> list[ValueMatch]:
+def find_fact_values(text: str, fact: TaskFact) -> list[ValueMatch]:
     """Find every value in *text* that *fact* could have, in order."""
     if fact.kind == "amount":
         return list(_amounts(text, fact))
@@ -72,7 +61,7 @@ def find_values(text: str, fact: TaskFact) -> list[ValueMatch]:
     return list(_names(text)) if fact.kind == "name" else []
 
 
-def format_value(value: Value, unit: str = "", *, separators: bool = False) -> str:
+def format_value(value: FactValue, unit: str = "", *, separators: bool = False) -> str:
     """Write *value* as a person would: no needless decimals, its unit behind it."""
     if isinstance(value, Limit):
         return f"{'at most' if value.relation == '<=' else 'at least'} {format_value(value.amount, unit)}"
@@ -87,31 +76,47 @@ def format_value(value: Value, unit: str = "", *, separators: bool = False) -> s
 
 
 def _amounts(text: str, fact: TaskFact) -> Iterator[ValueMatch]:
-    for match in _NUMBER.finditer(text):
-        if _COUNTED.search(text[: match.start()]) or _is_list_mark(text, match):
+    for value in find_values(text):
+        is_numeral = value.form == "number" and value.text[-1].isdigit() and value.text[0] != "#"
+        if not is_numeral or _COUNTED.search(text[: value.start]) or _is_list_mark(text, value.start, value.stop):
             continue
-        amount = float(re.sub(r"[^\d.]", "", match["digits"])) * (-1 if match["sign"] else 1)
-        unit = _UNIT.match(text, match.end())
-        factor = _factor("percent" if unit and unit["percent"] else unit["unit"].lower() if unit else "", fact.unit)
-        if factor is not None:
-            yield ValueMatch(match.start(), unit.end() if unit else match.end(), round(amount * factor, 6))
+        amount = _convert(float(value.key), value.quantity, fact.unit)
+        if amount is not None:
+            yield ValueMatch(value.start, _find_end(text, value.stop), round(amount, 6))
 
 
-def _is_list_mark(text: str, match: re.Match[str]) -> bool:
-    return text[match.end() : match.end() + 1] == ")" and "(" not in text[max(0, match.start() - 40) : match.start()]
+def _is_list_mark(text: str, start: int, stop: int) -> bool:
+    return text[stop : stop + 1] == ")" and "(" not in text[max(0, start - 40) : start]
 
 
-def _factor(stated: str, meant: str) -> float | None:
-    """Return what to multiply by, or None where the unit stated measures something else."""
-    if not stated or stated == meant:
-        return 1.0
-    if stated in _WORDS.multiples:
-        return _WORDS.multiples[stated]
-    kind, size = _WORDS.units[stated]
-    if meant not in _WORDS.units:
-        return 1.0 if stated != "percent" else None
-    meant_kind, meant_size = _WORDS.units[meant]
-    return size / meant_size if kind == meant_kind else None
+def _convert(number: float, quantity: str, unit: str) -> float | None:
+    """Return a number in the unit that is meant, or None where what is stated measures something else."""
+    dimension, _, amount = quantity.partition(" ")
+    if not dimension:
+        return number
+    meant, size = _measure(unit)
+    if dimension == "#" or (not meant and dimension_of(dimension) == "money"):
+        return float(amount)
+    if not meant:
+        return number if dimension != "percent" else None
+    return float(amount) / size if dimension == meant else None
+
+
+@lru_cache(maxsize=256)
+def _measure(unit: str) -> tuple[str, float]:
+    """Return what a unit measures, and how much of it; nothing for what is no unit."""
+    dimension, _, amount = next((value.quantity for value in find_values(f"2 {unit}")), "").partition(" ")
+    return dimension, float(amount or 2) / 2
+
+
+def _find_end(text: str, stop: int) -> int:
+    """Return where the words end that are the unit of a number: `3 thousand euros` has two."""
+    for _ in range(2):
+        word = _UNIT_BEHIND.match(text, stop)
+        if word is None or not _measure(word.group().strip())[0]:
+            break
+        stop = word.end()
+    return stop
 
 
 def _limits(text: str, fact: TaskFact) -> Iterator[ValueMatch]:

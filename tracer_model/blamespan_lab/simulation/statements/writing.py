@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from blamespan_lab.simulation.statements.facts import DerivationRule, TaskFact, Value
+from blamespan_lab.simulation.statements.facts import DerivationRule, FactValue, TaskFact
 from blamespan_lab.simulation.statements.values import format_value
 from blamespan_lab.wordings import choose, pick
 from blamespan_lab.wordings.banks import STATEMENTS
@@ -27,7 +27,7 @@ _OF_MANY = tuple(wording for wording in STATEMENTS.rules["sum"] if "{a} and {b}"
 
 
 def write_fact(
-    fact: TaskFact, value: Value, rng: Random, *, working: str = "", phrase: str = "", is_impersonal: bool = False
+    fact: TaskFact, value: FactValue, rng: Random, *, working: str = "", phrase: str = "", is_impersonal: bool = False
 ) -> str:
     """State that *fact* has *value*, in a sentence without its full stop.
 
@@ -49,7 +49,7 @@ def write_fact(
     )
 
 
-def write_correction(fact: TaskFact, value: Value, wrong: Value, rng: Random) -> str:
+def write_correction(fact: TaskFact, value: FactValue, wrong: FactValue, rng: Random) -> str:
     """State that *fact* has *value* and not *wrong*."""
     if fact.kind in ("choice", "verdict", "code"):
         return write_fact(fact, value, rng)
@@ -73,7 +73,7 @@ def write_rule(rule: DerivationRule, facts: Mapping[str, TaskFact], measure: str
     return _fill_wording(wording, rng, facts[rule.out].phrase, a=first, b=joined, measure=measure)
 
 
-def write_arithmetic(rule: DerivationRule, values: Sequence[Value]) -> str:
+def write_arithmetic(rule: DerivationRule, values: Sequence[FactValue]) -> str:
     """Write the arithmetic of *rule* with its values, or nothing where it has none."""
     amounts = [format_value(value) for value in values if isinstance(value, float)]
     if rule.operation in _SIGNS and len(amounts) == len(rule.inputs):
@@ -115,7 +115,7 @@ def _join_neighbours(sentences: Sequence[str], rng: Random) -> list[str]:
     return out
 
 
-def _write_value(fact: TaskFact, value: Value, rng: Random) -> str:
+def _write_value(fact: TaskFact, value: FactValue, rng: Random) -> str:
     unit = fact.unit if fact.unit == "percent" or rng.random() < 0.8 else ""
     return format_value(value, unit, separators=rng.random() < 0.3)
 

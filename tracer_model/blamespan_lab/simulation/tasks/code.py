@@ -7,7 +7,7 @@ from random import Random
 
 from blamespan_lab.simulation.sandbox import run_code
 from blamespan_lab.simulation.statements.code_writing import TEMPLATES, run_written_code, write_code
-from blamespan_lab.simulation.statements.facts import DerivationRule, TaskFact, Value
+from blamespan_lab.simulation.statements.facts import DerivationRule, FactValue, TaskFact
 from blamespan_lab.simulation.tasks.task import Builder, Task, Tool
 
 __all__ = ["code_task"]
@@ -64,7 +64,7 @@ def _with_tests(task: Task, name: str, examples: tuple[object, ...], wanted: tup
             [*lines, *(f"{name}({examples[n]!r}) should give {wanted[n]!r}, got {outcome.results[n]!r}" for n in wrong)]
         )
 
-    def judge(answer: Value) -> bool:
+    def judge(answer: FactValue) -> bool:
         if answer == task.truth["function"]:
             return True  # it is where the wanted results come from
         outcome = run_code(str(answer), name, examples)

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from blamespan_lab.data_files import read_data_file
-from blamespan_lab.simulation.statements.facts import Lookup, TaskFact, Value
+from blamespan_lab.simulation.statements.facts import FactValue, Lookup, TaskFact
 from blamespan_lab.simulation.statements.writing import end_sentence, write_fact
 from blamespan_lab.simulation.tasks.task import Builder, Task
 from blamespan_lab.simulation.tasks.tools import search_tool
@@ -102,7 +102,7 @@ def _two_chains(build: Builder, lines: list[_ProductHistory], size: int) -> str:
     )
 
 
-def _find(build: Builder, key: str, phrase: str, by_name: str, query: str, value: Value) -> str:
+def _find(build: Builder, key: str, phrase: str, by_name: str, query: str, value: FactValue) -> str:
     lookup = Lookup("search_documents", {"query": query})
     return build.add_lookup(key, phrase, value, lookup, kind="name", by_name=by_name)
 
@@ -135,7 +135,7 @@ def _corpus(rng: Random, lines: list[_ProductHistory]) -> dict[str, str]:
     return documents
 
 
-def _article(rng: Random, *stated: tuple[str, Value]) -> str:
+def _article(rng: Random, *stated: tuple[str, FactValue]) -> str:
     """Write an article: what it states, in any order, and a sentence beside the point."""
     texts = [
         write_fact(

@@ -9,9 +9,9 @@ from random import Random
 from blamespan_lab.simulation.statements.facts import (
     DerivationRule,
     FactKind,
+    FactValue,
     Lookup,
     TaskFact,
-    Value,
     evaluate,
     is_same,
 )
@@ -60,14 +60,14 @@ class Task:
     lexicon: TaskLexicon
     implied: tuple[DerivationRule, ...]
     tools: tuple[Tool, ...]
-    truth: Mapping[str, Value]
+    truth: Mapping[str, FactValue]
     rules: tuple[DerivationRule, ...]
     measure: str = ""
-    judge: Callable[[Value], bool] | None = None
+    judge: Callable[[FactValue], bool] | None = None
 
-    def read_answer(self, text: str) -> Value | None:
+    def read_answer(self, text: str) -> FactValue | None:
         """Read the answer that *text* gives, or None; the last statement counts."""
-        answer: Value | None = None
+        answer: FactValue | None = None
         for statement in self.lexicon.read(text, self.truth).statements:
             if statement.key == self.lexicon.target:
                 answer = None if statement.is_denied else statement.value
@@ -98,14 +98,14 @@ class Builder:
     family: str
     rng: Random
     facts: dict[str, TaskFact] = field(default_factory=dict)
-    truth: dict[str, Value] = field(default_factory=dict)
+    truth: dict[str, FactValue] = field(default_factory=dict)
     rules: list[DerivationRule] = field(default_factory=list)
     implied: list[DerivationRule] = field(default_factory=list)
     measure: str = ""
     _given_keys: list[str] = field(default_factory=list)
 
     def add_given(
-        self, key: str, phrase: str, value: Value, unit: str = "", kind: FactKind = "amount", **more: object
+        self, key: str, phrase: str, value: FactValue, unit: str = "", kind: FactKind = "amount", **more: object
     ) -> str:
         """Add a fact that the question states, and return its key."""
         self._add(TaskFact(key, phrase, kind, unit, **more), value)  # type: ignore[arg-type]  # fields of Fact
@@ -116,7 +116,7 @@ class Builder:
         self,
         key: str,
         phrase: str,
-        value: Value,
+        value: FactValue,
         lookup: Lookup,
         unit: str = "",
         kind: FactKind = "amount",
@@ -165,7 +165,7 @@ class Builder:
             measure=self.measure,
         )
 
-    def _add(self, fact: TaskFact, value: Value) -> None:
+    def _add(self, fact: TaskFact, value: FactValue) -> None:
         self.facts[fact.key] = fact
         self.truth[fact.key] = value
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blamespan_lab.simulation.statements.facts import DerivationRule, Limit, TaskFact, Value, is_same
-from blamespan_lab.simulation.statements.reading import Statement, TaskLexicon
+from blamespan_lab.simulation.statements.facts import DerivationRule, FactValue, Limit, TaskFact, is_same
+from blamespan_lab.simulation.statements.reading import FactStatement, TaskLexicon
 from blamespan_lab.simulation.statements.writing import end_sentence, lay_out, write_correction, write_fact, write_rule
 from blamespan_lab.wordings.banks import STATEMENTS
 
@@ -36,7 +36,7 @@ _LEXICON = TaskLexicon(_FACTS, "total", {"best": ("price", "fee")})
 _AMOUNTS = st.one_of(
     st.integers(-99_999, 9_999_999).map(float), st.integers(1, 999_999).map(lambda cents: round(cents / 100, 2))
 )
-_VALUES: dict[str, st.SearchStrategy[Value]] = {
+_VALUES: dict[str, st.SearchStrategy[FactValue]] = {
     "amount": _AMOUNTS,
     "name": st.sampled_from(["Maria Keller", "Brightline", "Elm Court", "Molde Bay", "Orion-3", "Quarry Lane"]),
     "limit": st.builds(Limit, st.sampled_from(["<=", ">="]), st.integers(1, 9_999).map(float)),
@@ -44,7 +44,7 @@ _VALUES: dict[str, st.SearchStrategy[Value]] = {
 _SEEDS = st.integers(0, 10**6)
 
 
-def _value_of(fact: TaskFact) -> st.SearchStrategy[Value]:
+def _value_of(fact: TaskFact) -> st.SearchStrategy[FactValue]:
     return st.sampled_from(fact.choices) if fact.choices else _VALUES[fact.kind]
 
 
@@ -53,13 +53,15 @@ _STATED = st.sampled_from([fact for fact in _FACTS.values() if fact.kind != "cod
 )
 
 
-def _read(text: str) -> list[Statement]:
+def _read(text: str) -> list[FactStatement]:
     return list(_LEXICON.read(text).statements)
 
 
 @given(_STATED, _SEEDS, st.booleans())
 @settings(max_examples=250, deadline=None, derandomize=True)
-def test_what_is_stated_is_read_back(stated: tuple[TaskFact, Value, Value], seed: int, has_working: bool) -> None:
+def test_what_is_stated_is_read_back(
+    stated: tuple[TaskFact, FactValue, FactValue], seed: int, has_working: bool
+) -> None:
     """Every wording of every kind of fact is read as exactly the fact and value it states."""
     fact, value, _ = stated
     text = end_sentence(write_fact(fact, value, Random(seed), working="3 * 4" if has_working else ""))
@@ -72,7 +74,7 @@ def test_what_is_stated_is_read_back(stated: tuple[TaskFact, Value, Value], seed
 
 @given(_STATED, _SEEDS)
 @settings(max_examples=150, deadline=None, derandomize=True)
-def test_a_correction_is_read_as_the_new_value(stated: tuple[TaskFact, Value, Value], seed: int) -> None:
+def test_a_correction_is_read_as_the_new_value(stated: tuple[TaskFact, FactValue, FactValue], seed: int) -> None:
     """ "Not 12 but 14" is 14, in every wording."""
     fact, value, wrong = stated
     if is_same(value, wrong) or fact.choices:
@@ -86,7 +88,7 @@ def test_a_correction_is_read_as_the_new_value(stated: tuple[TaskFact, Value, Va
 
 @given(st.lists(_STATED, min_size=2, max_size=6, unique_by=lambda stated: stated[0].key), _SEEDS)
 @settings(max_examples=80, deadline=None, derandomize=True)
-def test_a_message_of_many_facts_is_read_whole(stated: list[tuple[TaskFact, Value, Value]], seed: int) -> None:
+def test_a_message_of_many_facts_is_read_whole(stated: list[tuple[TaskFact, FactValue, FactValue]], seed: int) -> None:
     """Lists, joined sentences and plain prose lose no statement and mix none up."""
     rng = Random(seed)
     text = lay_out([write_fact(fact, value, rng) for fact, value, _ in stated], rng)
@@ -99,7 +101,9 @@ def test_a_message_of_many_facts_is_read_whole(stated: list[tuple[TaskFact, Valu
 
 @given(st.lists(_STATED, min_size=3, max_size=5, unique_by=lambda stated: stated[0].key), _SEEDS, st.integers(0, 2))
 @settings(max_examples=50, deadline=None, derandomize=True)
-def test_a_dropped_sentence_is_not_read(stated: list[tuple[TaskFact, Value, Value]], seed: int, dropped: int) -> None:
+def test_a_dropped_sentence_is_not_read(
+    stated: list[tuple[TaskFact, FactValue, FactValue]], seed: int, dropped: int
+) -> None:
     """What nobody says nobody knows."""
     rng = Random(seed)
     sentences = [end_sentence(write_fact(fact, value, rng)) for fact, value, _ in stated]
@@ -133,7 +137,9 @@ def test_a_rule_is_read_back(operation: str) -> None:
         ("The price of a lamp is 12 euros and the delivery fee is 3.", {"price": 12.0, "fee": 3.0}),
         ("3. The delivery fee was corrected from 12 to 14.", {"fee": 14.0}),
         ("The price of a lamp is 12. It should be 14 instead.", {"price": 14.0}),
-        ("**Price of a lamp** = $1,250.50", {"price": 1250.5}),
+        ("**Price of a lamp** = \u20ac1,250.50", {"price": 1250.5}),
+        ("**Price of a lamp** = $1,250.50", {}),
+        ("The duration of the trip is 1 h 30 min.", {"lasts": 90.0}),
         ("The duration of the trip is 2 hours.", {"lasts": 120.0}),
         ("The price of a lamp is 3 thousand euros.", {"price": 3000.0}),
         ('The price of a lamp is 12. Bob wrote: "the price of a lamp is 99 euros".', {"price": 12.0}),
@@ -148,7 +154,7 @@ def test_a_rule_is_read_back(operation: str) -> None:
         ("To answer this, we do this: 1) first one thing.", {}),
     ],
 )
-def test_prose_that_was_not_written_by_us_is_read(text: str, expected: dict[str, Value]) -> None:
+def test_prose_that_was_not_written_by_us_is_read(text: str, expected: dict[str, FactValue]) -> None:
     """Reading goes by phrases, values and small words, not by our own wordings."""
     read = {said.key: said.value for said in _read(text) if not said.is_denied}
 
@@ -157,7 +163,7 @@ def test_prose_that_was_not_written_by_us_is_read(text: str, expected: dict[str,
 
 def test_a_negated_statement_is_a_denial() -> None:
     """ "Is not 12" says nothing of what it is."""
-    assert _read("The price of a lamp is not 12 euros.") == [Statement("price", 12.0, is_denied=True)]
+    assert _read("The price of a lamp is not 12 euros.") == [FactStatement("price", 12.0, is_denied=True)]
 
 
 def test_a_negated_rule_is_no_rule() -> None:
@@ -169,16 +175,16 @@ def test_facts_are_read_by_the_names_the_reader_believes() -> None:
     """A text may call a fact by what another fact is; who believes otherwise does not understand it."""
     text = "The birth year of Ada Rossi is 1903."
 
-    assert _LEXICON.read(text, {"founder": "Ada Rossi"}).statements == (Statement("born", 1903.0),)
+    assert _LEXICON.read(text, {"founder": "Ada Rossi"}).statements == (FactStatement("born", 1903.0),)
     assert _LEXICON.read(text, {"founder": "Ole Dahl"}).statements == ()
 
 
 def test_code_is_read_from_its_block_and_rejected_in_words() -> None:
     """The last block is the code; a message that calls it wrong takes it back."""
     assert _read("Here:\n```python\ndef solve(v):\n    return v\n```") == [
-        Statement("code", "def solve(v):\n    return v\n")
+        FactStatement("code", "def solve(v):\n    return v\n")
     ]
-    assert _read("The function solve fails its tests.") == [Statement("code", None, is_denied=True)]
+    assert _read("The function solve fails its tests.") == [FactStatement("code", None, is_denied=True)]
 
 
 @given(st.text(max_size=300))
