@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from autogen_agentchat.base import Handoff
@@ -20,11 +20,24 @@ from autogen_core.models import (
 from blamespan.intercepting.boundaries import Line, Said, ToolCall
 from blamespan.trace import Usage
 
-__all__ = ["answer_unasked", "as_lines", "as_messages", "as_result", "find_handoff", "read_answer", "tool_names"]
+__all__ = [
+    "answer_unasked",
+    "as_items",
+    "as_lines",
+    "as_messages",
+    "as_result",
+    "find_handoff",
+    "is_last_item",
+    "items_unasked",
+    "read_answer",
+    "read_items",
+    "tool_names",
+]
 
 
-def as_lines(messages: Sequence[LLMMessage]) -> tuple[Line, ...]:
-    """Read what a model is sent."""
+def as_lines(messages: Sequence[LLMMessage], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
+    """Read what a model is sent; here every message has its author's name."""
+    del authors
     return tuple(_line(message, index) for index, message in enumerate(messages))
 
 
@@ -39,8 +52,10 @@ def as_messages(messages: Sequence[LLMMessage], lines: Sequence[Line]) -> list[L
     ]
 
 
-def read_answer(result: CreateResult) -> Said:
+def read_answer(result: Any) -> Said | None:  # whatever a client gives
     """Read what a model answers."""
+    if not isinstance(result, CreateResult):
+        return None
     usage = Usage(result.usage.prompt_tokens, result.usage.completion_tokens)
     if isinstance(result.content, str):
         return Said(result.content, usage=usage)
@@ -73,6 +88,27 @@ def answer_unasked(answer: Said) -> CreateResult:
     reason: Literal["function_calls", "stop"] = "function_calls" if answer.calls else "stop"
     none = CreateResult(finish_reason=reason, content="", usage=RequestUsage(0, 0), cached=True)
     return as_result(none, answer)
+
+
+def is_last_item(item: object) -> bool:
+    """Check whether an item of a stream is the whole answer."""
+    return isinstance(item, CreateResult)
+
+
+def read_items(items: Sequence[Any]) -> Said | None:
+    """Read what a model streams: the whole answer comes last."""
+    return read_answer(items[-1]) if items else None
+
+
+def as_items(items: Sequence[Any], answer: Said) -> list[Any]:
+    """Write what a model streams instead."""
+    result = as_result(items[-1], answer)
+    return [*([result.content] if isinstance(result.content, str) else []), result]
+
+
+def items_unasked(answer: Said) -> list[Any]:
+    """Write what a model streams that is not asked."""
+    return [answer_unasked(answer)]
 
 
 def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -18,14 +18,16 @@ from blamespan.trace import Usage
 
 __all__ = [
     "answer_unasked",
-    "as_chunk",
+    "as_items",
     "as_lines",
     "as_messages",
     "as_result",
-    "chunk_unasked",
     "find_handoff",
     "following",
+    "is_last_item",
+    "items_unasked",
     "read_answer",
+    "read_items",
     "reroute",
     "spoken_text",
     "tool_names",
@@ -38,9 +40,9 @@ _OWN_CHANNELS = ("__", _EDGE, "join:")
 """How channels begin that hold no state of the program's."""
 
 
-def as_lines(messages: Sequence[BaseMessage]) -> tuple[Line, ...]:
-    """Read what a model is sent."""
-    return tuple(_line(message, index) for index, message in enumerate(messages))
+def as_lines(messages: Sequence[BaseMessage], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
+    """Read what a model is sent; a message without a name is by whoever said it, as *authors* has it by text."""
+    return tuple(_line(message, index, authors) for index, message in enumerate(messages))
 
 
 def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[BaseMessage]:
@@ -56,8 +58,31 @@ def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[
     ]
 
 
-def read_answer(message: BaseMessage) -> Said:
+def read_answer(result: Any) -> Said | None:  # whatever a model gives
     """Read what a model answers."""
+    return (
+        _read_message(result.generations[0].message) if isinstance(result, ChatResult) and result.generations else None
+    )
+
+
+def read_items(items: Sequence[ChatGenerationChunk]) -> Said | None:
+    """Read what a model streams."""
+    return _read_message(_join(items).message) if items else None
+
+
+def is_last_item(_: object) -> bool:
+    """Check whether an item of a stream is the whole answer: here each is a part."""
+    return False
+
+
+def _join(chunks: Sequence[ChatGenerationChunk]) -> ChatGenerationChunk:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole = whole + chunk
+    return whole
+
+
+def _read_message(message: BaseMessage) -> Said:
     usage = getattr(message, "usage_metadata", None) or {}
     counts = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0) if usage else None
     about = message.response_metadata
@@ -93,16 +118,14 @@ def answer_unasked(answer: Said) -> ChatResult:
     return as_result(ChatResult(generations=[none]), answer)
 
 
-def chunk_unasked(answer: Said) -> ChatGenerationChunk:
+def items_unasked(answer: Said) -> list[ChatGenerationChunk]:
     """Write what a model streams that is not asked."""
-    return as_chunk([ChatGenerationChunk(message=AIMessageChunk(content="", name=answer.name or None))], answer)
+    return as_items([ChatGenerationChunk(message=AIMessageChunk(content="", name=answer.name or None))], answer)
 
 
-def as_chunk(chunks: Sequence[ChatGenerationChunk], answer: Said) -> ChatGenerationChunk:
+def as_items(chunks: Sequence[ChatGenerationChunk], answer: Said) -> list[ChatGenerationChunk]:
     """Write what a model streams instead, in one piece."""
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole = whole + chunk
+    whole = _join(chunks)
     message = whole.message
     calls = [
         tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=index)
@@ -117,7 +140,7 @@ def as_chunk(chunks: Sequence[ChatGenerationChunk], answer: Said) -> ChatGenerat
         response_metadata=message.response_metadata,
         chunk_position="last",
     )
-    return ChatGenerationChunk(message=changed, generation_info=whole.generation_info)
+    return [ChatGenerationChunk(message=changed, generation_info=whole.generation_info)]
 
 
 def spoken_text(update: Any) -> str | None:  # whatever a node returns
@@ -195,7 +218,7 @@ def tool_names(tools: Any) -> tuple[str, ...]:  # tools, names, or what describe
     return tuple(names)
 
 
-def _line(message: BaseMessage, index: int) -> Line:
+def _line(message: BaseMessage, index: int, authors: Mapping[str, str]) -> Line:
     role: Literal["system", "user", "assistant", "tool"] = "user"
     if isinstance(message, SystemMessage):
         role = "system"
@@ -204,7 +227,8 @@ def _line(message: BaseMessage, index: int) -> Line:
     elif isinstance(message, AIMessage):
         role = "assistant"
     text = message.content if isinstance(message.content, str) else message.text  # the property costs more
-    return Line(role, text, message.name or "", _read_calls(message), index)
+    sender = message.name or (authors.get(text, "") if role == "assistant" else "")
+    return Line(role, text, sender, _read_calls(message), index)
 
 
 def _with_text(message: BaseMessage, text: str) -> BaseMessage:
@@ -215,7 +239,7 @@ def _with_text(message: BaseMessage, text: str) -> BaseMessage:
 
 
 def _with_answer(message: BaseMessage, answer: Said) -> BaseMessage:
-    before = read_answer(message)
+    before = _read_message(message)
     changed = _with_text(message, answer.text) if answer.text != before.text else message
     if answer.calls == before.calls or not isinstance(message, AIMessage):
         return changed

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from blamespan_integrations.patching import class_tree, exchange, innermost, watch_subclasses, wrappers
 
-__all__ = ["Function", "SplicedHooks", "Splices"]
+__all__ = ["Function", "Make", "SplicedHooks", "Splices"]
 
 Function: TypeAlias = Callable[..., Any]  # a function of the framework, of any signature
 Make: TypeAlias = Callable[[Function], Function]

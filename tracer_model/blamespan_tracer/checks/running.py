@@ -469,8 +469,12 @@ class _Recent(Generic[_Key, _Value]):
             self._values.popitem(last=False)
 
     def put_all(self: _Recent[_Key, None], keys: Iterable[_Key]) -> None:
+        values = self._values
         for key in keys:
-            self.put(key, None)
+            values[key] = None
+            values.move_to_end(key)
+        while len(values) > self._most:
+            values.popitem(last=False)
 
     def count(self, keys: Iterable[_Key]) -> int:
         return sum(map(self._values.__contains__, keys))
