@@ -27,7 +27,7 @@ from blamespan.intercepting.boundaries import MustWait, RunScope
 from blamespan.sqlite_files import connect, transaction
 from blamespan.trace import Usage
 
-__all__ = ["Books", "Overrun", "Reservation", "default_day_file"]
+__all__ = ["Books", "CallKind", "Overrun", "Reservation", "default_day_file"]
 
 CallKind: TypeAlias = Literal["model", "tool"]
 

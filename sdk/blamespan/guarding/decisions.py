@@ -13,8 +13,8 @@ __all__ = [
     "RULE_KINDS",
     "Action",
     "Decision",
-    "GuardRule",
     "GuardedRun",
+    "OwnRule",
     "ProposedStep",
     "RuleKind",
     "strictest",
@@ -114,18 +114,11 @@ class GuardedRun(Protocol):
         ...
 
 
-class GuardRule(Protocol):
-    """A rule of the user's in Python: an object with a name, or a function that is called the same way.
-
-    It must not keep the step waiting, and depends on its arguments only: a replay asks it again.
-    """
-
-    def __call__(self, step: ProposedStep, run: GuardedRun) -> Decision | str | None:
-        """Return a decision; a sentence that says what is wrong, which blocks; or None, which lets the step pass."""
-        ...
-
-
 OwnRule: TypeAlias = Callable[[ProposedStep, GuardedRun], "Decision | str | None"]
+"""A rule of the user's in Python: it returns a decision; a sentence that says what is wrong, which blocks; or None.
+
+It must not keep the step waiting, and depends on its arguments only: a replay asks it again.
+"""
 
 
 def strictest(decisions: Sequence[Decision]) -> Decision | None:
