@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from autogen_agentchat.base import Handoff
 from autogen_core import FunctionCall
@@ -17,7 +17,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from blamespan.intercepting.boundaries import Line, Said, ToolCall
+from blamespan.intercepting.boundaries import Line, Role, Said, ToolCall
 from blamespan.trace import Usage
 
 __all__ = [
@@ -33,6 +33,9 @@ __all__ = [
     "read_items",
     "tool_names",
 ]
+
+
+_ROLES: Final[Mapping[type, Role]] = {SystemMessage: "system", AssistantMessage: "assistant"}
 
 
 def as_lines(messages: Sequence[LLMMessage], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
@@ -118,18 +121,16 @@ def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them
 
 
 def _line(message: LLMMessage, index: int) -> Line:
+    content, role = message.content, _ROLES.get(type(message), "user")
+    sender = getattr(message, "source", "")
+    if isinstance(content, str):  # most are, and long
+        return Line(role, content, sender, (), index)
     if isinstance(message, FunctionExecutionResultMessage):
         sender = message.content[0].name if len(message.content) == 1 else ""
         return Line("tool", "\n".join(result.content for result in message.content), sender, place=index)
-    role: Literal["system", "user", "assistant"] = "system"
-    if not isinstance(message, SystemMessage):
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
-    content = message.content
-    if isinstance(content, str):  # most are, and long
-        return Line(role, content, getattr(message, "source", ""), (), index)
     text = "\n".join(part for part in content if isinstance(part, str))
     calls = tuple(_call(part) for part in content if isinstance(part, FunctionCall)) if role == "assistant" else ()
-    return Line(role, text, getattr(message, "source", ""), calls, index)
+    return Line(role, text, sender, calls, index)
 
 
 def _message(messages: Sequence[LLMMessage], line: Line) -> LLMMessage:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.channels import LastValue
 from langgraph.types import Command, Send
 
-from blamespan.intercepting.boundaries import Line, Mail, Said, ToolCall
+from blamespan.intercepting.boundaries import Line, Mail, Role, Said, ToolCall
 from blamespan.trace import Usage
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "with_spoken_text",
 ]
 
+_ROLES: Final[Mapping[str, Role]] = {"system": "system", "ai": "assistant", "tool": "tool"}
+"""Whose a message is, by LangChain's type of it; everybody else's is a user's."""
 _EDGE = "branch:to:"
 _SENDS = "__pregel_tasks"
 _OWN_CHANNELS = ("__", _EDGE, "join:")
@@ -219,16 +221,10 @@ def tool_names(tools: Any) -> tuple[str, ...]:  # tools, names, or what describe
 
 
 def _line(message: BaseMessage, index: int, authors: Mapping[str, str]) -> Line:
-    role: Literal["system", "user", "assistant", "tool"] = "user"
-    if isinstance(message, SystemMessage):
-        role = "system"
-    elif isinstance(message, ToolMessage):
-        role = "tool"
-    elif isinstance(message, AIMessage):
-        role = "assistant"
+    role = _ROLES.get(message.type.removesuffix("MessageChunk").casefold(), "user")
     text = message.content if isinstance(message.content, str) else message.text  # the property costs more
     sender = message.name or (authors.get(text, "") if role == "assistant" else "")
-    return Line(role, text, sender, _read_calls(message), index)
+    return Line(role, text, sender, _read_calls(message) if role == "assistant" else (), index)
 
 
 def _with_text(message: BaseMessage, text: str) -> BaseMessage:

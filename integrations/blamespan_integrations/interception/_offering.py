@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -45,6 +45,7 @@ __all__ = [
     "acting_for",
     "acts_for",
     "agent_where",
+    "ask_model",
     "find_agent_name",
     "find_call_id",
     "format_arguments",
@@ -56,7 +57,9 @@ __all__ = [
     "note_tool_call",
     "offer_mail",
     "read_answers",
+    "read_nothing",
     "run_here",
+    "stream_model",
     "tool_at_work",
     "tool_where",
 ]
@@ -383,6 +386,35 @@ def read_answers(questions: Sequence[str], answer: object) -> dict[str, bool]:
     if isinstance(listed, list) and len(listed) == len(questions):
         return {question: is_yes(one) for question, one in zip(questions, listed, strict=True)}
     return dict.fromkeys(questions, is_yes(answer))
+
+
+_Begin: TypeAlias = Callable[[Any, Any, dict[str, Any]], OfferedModelCall | None]
+"""Finds what is offered when a model is asked: gets the model, what it is sent, and how; None where nobody listens."""
+
+
+async def ask_model(begin: _Begin, original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stand in for a model's call."""
+    call = _begin(begin, self, messages, kwargs)
+    ask = functools.partial(original, self, messages) if call is None else functools.partial(call.ask, original, self)
+    return await ask(*args, **kwargs)
+
+
+def stream_model(
+    begin: _Begin, original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any
+) -> AsyncIterator[Any]:
+    """Stand in for a model's call that streams."""
+    call = _begin(begin, self, messages, kwargs)
+    if call is None:
+        return original.iterate(self, messages, *args, **kwargs)
+    return call.stream(original, self, *args, **kwargs)
+
+
+def _begin(begin: _Begin, model: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
+    return None if not active() or is_asked_within.get() else begin(model, messages, kwargs)
+
+
+def read_nothing(_: object) -> None:
+    """Read no text of a tool's result: it is offered elsewhere, or by nobody."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ decides who is next; and what an agent says that asks no model.
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -50,14 +50,16 @@ from blamespan_integrations.interception._offering import (
     OfferedTool,
     acting_for,
     acts_for,
+    ask_model,
     format_arguments,
-    is_asked_within,
     join_questions,
     make_exception,
     note_tool,
     note_tool_call,
     offer_mail,
     read_answers,
+    read_nothing,
+    stream_model,
     tool_at_work,
 )
 from blamespan_integrations.interception._splice import Function, SplicedHooks
@@ -73,10 +75,16 @@ class AutoGenHooks(SplicedHooks):
     def install(self) -> None:
         """Put every hook in place."""
         put, cover = self._splices.put, self._splices.cover
-        cover(ChatCompletionClient, {"create": around(_create), "create_stream": around_stream(_create_stream)})
+        cover(
+            ChatCompletionClient,
+            {
+                "create": around(partial(ask_model, _begin_model_call)),
+                "create_stream": around_stream(partial(stream_model, _begin_model_call)),
+            },
+        )
         tools = {"run": around(_run_tool), "run_stream": around_stream(_run_tool_stream)}
         cover(BaseTool, {**tools, "return_value_as_string": _as_string})
-        own = {"run_json": around(_run_json), "run_json_stream": around_stream(_run_json_stream)}
+        own = {"run_json": around(_run_tool), "run_json_stream": around_stream(_run_tool_stream)}
         cover(BaseTool, own, leave_out=frozenset({BaseTool, BaseStreamTool}))  # which ask `run`
         put(BaseTool, "__init__", note_tool)
         known_tools.watch(BaseTool)
@@ -120,29 +128,13 @@ _called_as: ContextVar[tuple[Any, str]] = ContextVar("blamespan-called-as", defa
 """The tool that a workbench calls, and the name by which it was asked to."""
 
 
-async def _create(original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-    call = _begin_model_call(self, messages, kwargs)
-    ask = functools.partial(original, self, messages) if call is None else functools.partial(call.ask, original, self)
-    return await ask(*args, **kwargs)
-
-
-def _create_stream(original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-    call = _begin_model_call(self, messages, kwargs)
-    if call is None:
-        return original.iterate(self, messages, *args, **kwargs)
-    return call.stream(original, self, *args, **kwargs)
-
-
-def _begin_model_call(client: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
-    listeners = active()
-    if not listeners or is_asked_within.get():
-        return None
+def _begin_model_call(client: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall:
     turn = _turn.get()
     if turn is not None:
         turn.has_asked = True
-    name, tools = _speaker(), tool_names(kwargs.get("tools"))
+    tools = tool_names(kwargs.get("tools"))
     return OfferedModelCall(
-        listeners, name, _autogen_convert, messages, tools, model=model_of(client), can_retry=True, ask=ask_person
+        active(), _speaker(), _autogen_convert, messages, tools, model=model_of(client), can_retry=True, ask=ask_person
     )
 
 
@@ -153,42 +145,31 @@ class _RewrittenText(str):
 
 
 async def _run_tool(original: Original, self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-    tool = _offered_tool(self, args)
-    call = functools.partial(original, self, args, *rest, **kwargs)
-    return await (call() if tool is None else tool.use(original, call, self.return_value_as_string, _rewrite))
+    tool, read = _offered_tool(self, args)
+    call = partial(original, self, args, *rest, **kwargs)
+    return await (call() if tool is None else tool.use(original, call, read, _rewrite))
 
 
 def _run_tool_stream(original: Original, self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
-    tool = _offered_tool(self, args)
-    source = functools.partial(original.iterate, self, args, *rest, **kwargs)
-    return source() if tool is None else tool.use_stream(original, source, self.return_value_as_string, _rewrite)
+    tool, read = _offered_tool(self, args)
+    source = partial(original.iterate, self, args, *rest, **kwargs)
+    return source() if tool is None else tool.use_stream(original, source, read, _rewrite)
 
 
-async def _run_json(original: Original, self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-    tool = _offered_tool(self, args)
-    call = functools.partial(original, self, args, *rest, **kwargs)
-    return await (call() if tool is None else tool.use(original, call, _read_nothing, _rewrite))
+def _offered_tool(tool: Any, args: Any) -> tuple[OfferedTool | None, Callable[[Any], str | None]]:
+    """Return a tool that is about to work, and what reads its result: that of `run_json` is `run`'s, or nobody's.
 
-
-def _run_json_stream(original: Original, self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
-    tool = _offered_tool(self, args)
-    source = functools.partial(original.iterate, self, args, *rest, **kwargs)
-    return source() if tool is None else tool.use_stream(original, source, _read_nothing, _rewrite)
-
-
-def _offered_tool(tool: Any, args: Any) -> OfferedTool | None:
-    """Return a tool that is about to work; None where nobody listens, or it was offered as `run_json` already."""
-    at_work = tool_at_work.get()
+    There is none where nobody listens, or where it was offered as `run_json` already.
+    """
+    at_work, is_run = tool_at_work.get(), hasattr(args, "model_dump")
+    read = tool.return_value_as_string if is_run else read_nothing
     if not active() or (at_work is not None and at_work[0] == id(tool)):
-        return None
+        return None, read
     called, name = _called_as.get()
     name, handoff = name if called is tool else tool.name, find_handoff(tool)
-    arguments = format_arguments(args.model_dump() if hasattr(args, "model_dump") else dict(args))
-    return OfferedTool(name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person, names=(tool.name,))
-
-
-def _read_nothing(_: Any) -> None:
-    """Read no text of a result: `run`, or nobody, offers it."""
+    arguments = format_arguments(args.model_dump() if is_run else dict(args))
+    offered = OfferedTool(name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person, names=(tool.name,))
+    return offered, read
 
 
 def _rewrite(_: Any, answer: Answer) -> _RewrittenText:
@@ -205,10 +186,10 @@ def _as_string(original: Function) -> Function:
 
 
 async def _call_tool(original: Original, self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
-    call = functools.partial(original, self, name, arguments, *rest, **kwargs)
+    call = partial(original, self, name, arguments, *rest, **kwargs)
     tool, around_it = _tool_of_workbench(self, name, arguments) if active() else (None, nullcontext())
     if tool is not None:
-        return await tool.use(original, call, _read_result, functools.partial(_write_result, name))
+        return await tool.use(original, call, _read_result, partial(_write_result, name))
     with around_it:
         return await call()
 
@@ -216,10 +197,10 @@ async def _call_tool(original: Original, self: Any, name: str, arguments: Any = 
 def _call_tool_stream(
     original: Original, self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any
 ) -> AsyncIterator[Any]:
-    source = functools.partial(original.iterate, self, name, arguments, *rest, **kwargs)
+    source = partial(original.iterate, self, name, arguments, *rest, **kwargs)
     tool, _ = _tool_of_workbench(self, name, arguments) if active() else (None, None)
     if tool is not None:
-        return tool.use_stream(original, source, _read_result, functools.partial(_write_result, name))
+        return tool.use_stream(original, source, _read_result, partial(_write_result, name))
     return iterate_within(lambda: _tool_of_workbench(self, name, arguments)[1], source())
 
 
@@ -246,7 +227,7 @@ async def _execute_code(original: Original, self: Any, code_blocks: Any, *rest: 
     blocks = [{"language": block.language, "code": block.code} for block in code_blocks] if active() else []
     code = json.dumps({"code_blocks": blocks}, ensure_ascii=False)
     tool = OfferedTool(CODE_TOOL, _speaker(), code, maybe=_code_authors(code_blocks), ask=ask_person)
-    call = functools.partial(original, self, code_blocks, *rest, **kwargs)
+    call = partial(original, self, code_blocks, *rest, **kwargs)
     return await tool.use(original, call, lambda result: result.output, _write_output)
 
 

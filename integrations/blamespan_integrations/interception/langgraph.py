@@ -6,7 +6,6 @@ who hears of it and which nodes are next. Plain text models (`BaseLLM`) and the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from functools import partial
 from pkgutil import resolve_name
@@ -38,12 +37,14 @@ from blamespan_integrations.interception._langgraph_graphs import (
 from blamespan_integrations.interception._offering import (
     OfferedModelCall,
     OfferedTool,
+    ask_model,
     find_call_id,
     format_arguments,
-    is_asked_within,
     make_exception,
     note_tool,
     note_tool_call,
+    read_nothing,
+    stream_model,
     tool_at_work,
 )
 from blamespan_integrations.interception._splice import SplicedHooks
@@ -61,7 +62,8 @@ class LangGraphHooks(SplicedHooks):
         put, cover = self._splices.put, self._splices.cover
         runner = resolve_name(_RUNNER)
         for waits, a in ((False, ""), (True, "a")):
-            asking, streaming = around(_generate, waits=waits), around_stream(_stream, waits=waits)
+            asking = around(partial(ask_model, _begin_model_call), waits=waits)
+            streaming = around_stream(partial(stream_model, _begin_model_call), waits=waits)
             cover(BaseChatModel, {f"_{a}generate": asking, f"_{a}stream": streaming})
             cover(BaseTool, {f"_{a}run": around(_run, waits=waits)})
             put(BaseTool, f"{a}run", around(_note_call_id, waits=waits))
@@ -78,30 +80,14 @@ class LangGraphHooks(SplicedHooks):
 _call_id: ContextVar[str] = ContextVar("blamespan-call-id", default="")
 
 
-async def _generate(original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-    call = _begin_model_call(messages, kwargs)
-    ask = partial(original, self, messages) if call is None else partial(call.ask, original, self)
-    return await ask(*args, **kwargs)
-
-
-def _stream(original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-    call = _begin_model_call(messages, kwargs)
-    if call is None:
-        return original.iterate(self, messages, *args, **kwargs)
-    return call.stream(original, self, *args, **kwargs)
-
-
-def _begin_model_call(messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
-    listeners = active()
-    if not listeners or is_asked_within.get():
-        return None
+def _begin_model_call(_: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall:
     node = current_node.get()
     if node is not None:
         node.has_asked = True
     name, alias = (node.name, node.task.name) if node is not None else ("", "")
     tools = tool_names(kwargs.get("tools"))
     return OfferedModelCall(
-        listeners, name, _langgraph_convert, messages, tools, alias, can_retry=True, ask=ask_by_interrupt
+        active(), name, _langgraph_convert, messages, tools, alias, can_retry=True, ask=ask_by_interrupt
     )
 
 
@@ -124,7 +110,7 @@ async def _call_own(original: Original, self: Any, given: Any, *args: Any, **kwa
     call = partial(original, self, given, *args, **kwargs)
     with within(_call_id, call_id):
         tool = _offered_tool(self, arguments)
-        return await (call() if tool is None else tool.use(original, call, _read_nothing, partial(_refuse, self)))
+        return await (call() if tool is None else tool.use(original, call, read_nothing, partial(_refuse, self)))
 
 
 def _foresee_questions(node: Node) -> list[str]:
@@ -151,10 +137,6 @@ def _read_input(given: Any, kwargs: dict[str, Any]) -> tuple[str, Any]:
     is_call = isinstance(given, dict) and given.get("type") == "tool_call" and "args" in given
     call_id = given.get("id") if is_call else kwargs.get("tool_call_id")
     return call_id or _call_id.get(), given["args"] if is_call else given
-
-
-def _read_nothing(_: Any) -> None:
-    """Read no text of a result: nobody offers what a tool of the program's own answers."""
 
 
 def _refuse(tool: Any, _: Any, refusal: Answer) -> Any:

@@ -35,6 +35,7 @@ __all__ = [
     "Opportunity",
     "PlannedFault",
     "Question",
+    "Role",
     "RunScope",
     "Said",
     "ToolCall",
@@ -56,6 +57,9 @@ class ToolCall:
     id: str = ""
 
 
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One message of what a model is sent.
@@ -68,7 +72,7 @@ class Line:
         place: Its place in what the framework sends; -1 for one that a fault has made up.
     """
 
-    role: Literal["system", "user", "assistant", "tool"]
+    role: Role
     text: str
     sender: str = ""
     calls: tuple[ToolCall, ...] = ()
