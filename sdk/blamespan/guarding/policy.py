@@ -40,6 +40,7 @@ __all__ = [
     "Budget",
     "Pattern",
     "Policy",
+    "PolicyRule",
     "Price",
     "SignRule",
     "TextRule",
@@ -126,37 +127,47 @@ def _re2_compile(text: str) -> Any:  # re2 has no types
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRule:
-    """What one agent may do: `[agents.NAME]`, and `[agents."*"]` for everybody.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRule:
+    """What every rule has.
 
     Attributes:
-        agent: Its name.
-        tools: The tools that it may call, and no others; None where nothing is said. `*` stands for anything.
-        forbidden: Tools that it may not call, in whatever spelling.
-        recipients: Whom it may speak to or hand over to, and nobody else; None where nothing is said.
-        code: What code of its own may use beside pure modules: modules and functions of Python, programs of a shell.
-        action: What is done where it does something else.
+        agent: Whose steps, calls or spending it is for; `*` for everybody's.
+        action: What is done where it is broken.
+        name: Of the rule.
     """
 
     __pydantic_config__ = _STRICT
 
-    agent: str
+    agent: str = EVERYBODY
+    action: Actions = _BLOCK
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRule(PolicyRule):
+    """What one agent may do: `[agents.NAME]`, and `[agents."*"]` for everybody.
+
+    Attributes:
+        tools: The tools that it may call, and no others; None where nothing is said. `*` stands for anything.
+        forbidden: Tools that it may not call, in whatever spelling.
+        recipients: Whom it may speak to or hand over to, and nobody else; None where nothing is said.
+        code: What code of its own may use beside pure modules: modules and functions of Python, programs of a shell.
+    """
+
     tools: tuple[str, ...] | None = None
     forbidden: tuple[str, ...] = ()
     recipients: tuple[str, ...] | None = None
     code: tuple[str, ...] | None = None
-    action: Actions = _BLOCK
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentRule(PolicyRule):
     """What a tool may be called with: `[[arguments]]`.
 
     Attributes:
         tool: Which tool, in whatever spelling; `*` stands for anything.
         argument: Which of its arguments; `to.address` within a table, `items.*.price` in each of a list, `*` for all.
-        agent: Whose calls.
         type: text, number, whole, boolean, list or table.
         at_least: Smallest number.
         at_most: Largest number.
@@ -168,15 +179,10 @@ class ArgumentRule:
         recipients: The mail addresses in it, `*@example.org` for all of one host.
         max_chars: Most characters of the text.
         required: Whether it must be given.
-        action: What is done where it is something else.
-        name: Of the rule.
     """
-
-    __pydantic_config__ = _STRICT
 
     tool: str
     argument: str = "*"
-    agent: str = EVERYBODY
     type: Literal["", "text", "number", "whole", "boolean", "list", "table"] = ""
     at_least: float | None = None
     at_most: float | None = None
@@ -188,8 +194,6 @@ class ArgumentRule:
     recipients: tuple[str, ...] | None = None
     max_chars: int | None = None
     required: bool = False
-    action: Actions = _BLOCK
-    name: str = ""
 
     def __post_init__(self) -> None:
         _check_least(self, "max_chars")
@@ -200,27 +204,19 @@ class ArgumentRule:
         return kinds is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)))
 
 
-@dataclass(frozen=True, slots=True)
-class TextRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRule(PolicyRule):
     """What messages must not say: `[[texts]]`.
 
     Attributes:
         forbidden_pattern: No part of a message is as this says.
-        agent: Whose messages.
-        action: What is done where one is.
-        name: Of the rule.
     """
 
-    __pydantic_config__ = _STRICT
-
     forbidden_pattern: Pattern
-    agent: str = EVERYBODY
-    action: Actions = _BLOCK
-    name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SignRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignRule(PolicyRule):
     """What is done where a run shows signs of failing: `[[signs]]`, with one of the first four keys.
 
     Attributes:
@@ -228,20 +224,13 @@ class SignRule:
         suspicion: How likely a step is wrong by what it says against the run so far, 0 to 1: from there on.
         unsupported_reaches: How many agents state a claim that nothing in the run supports: from there on.
         schema: Name of a known failure; `*` for every one.
-        agent: Whose steps.
-        action: What is done.
-        name: Of the rule.
     """
-
-    __pydantic_config__ = _STRICT
 
     check: str | None = None
     suspicion: float | None = None
     unsupported_reaches: int | None = None
     schema: str | None = None
-    agent: str = EVERYBODY
     action: Actions = _OBSERVE
-    name: str = ""
 
     def __post_init__(self) -> None:
         given = sum(value is not None for value in (self.check, self.suspicion, self.unsupported_reaches, self.schema))
@@ -255,35 +244,27 @@ class SignRule:
             raise ValueError(f"suspicion must be from 0 to 1, got {self.suspicion:g}")
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(PolicyRule):
     """How much may be spent: `[[budgets]]`, with at least one of the limits.
 
     Attributes:
-        per: `agent` in each run, `run`, or `day` (UTC; kept in the policy's day file).
-        agent: Whose spending; `*` for everybody's, together unless *per* is `agent`.
+        per: `agent` in each run, `run`, or `day` (UTC; kept in the policy's day file), which count all together.
         calls: Most calls of models and tools, together.
         model_calls: Most calls of models.
         tool_calls: Most calls of tools.
         tokens: Most tokens, sent and answered.
         seconds: Most seconds since the run, or the agent's first step in it, began.
         money: Most money, by the policy's prices.
-        action: What is done with what would go beyond.
-        name: Of the rule.
     """
 
-    __pydantic_config__ = _STRICT
-
     per: Literal["agent", "run", "day"] = "run"
-    agent: str = EVERYBODY
     calls: int | None = None
     model_calls: int | None = None
     tool_calls: int | None = None
     tokens: int | None = None
     seconds: float | None = None
     money: float | None = None
-    action: Actions = _BLOCK
-    name: str = ""
 
     def __post_init__(self) -> None:
         if not self.limits:
@@ -366,7 +347,7 @@ class Policy:
         return tuple(dict.fromkeys(name for name in (*of_agents, *of_arguments, *self.code_tools) if "*" not in name))
 
     @property
-    def _rules(self) -> tuple[ArgumentRule | TextRule | SignRule | Budget, ...]:
+    def _rules(self) -> tuple[PolicyRule, ...]:
         return (*self.arguments, *self.texts, *self.signs, *self.budgets)
 
     def find_unknown_names(self, *, agents: Collection[str], tools: Collection[str]) -> Iterator[str]:
