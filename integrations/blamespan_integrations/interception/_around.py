@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from blamespan_integrations.interception._splice import Function, Make
 
-__all__ = ["Original", "around", "around_stream", "iterate_within", "within"]
-
 ValueT = TypeVar("ValueT")
 
 

@@ -20,21 +20,6 @@ from autogen_core.models import (
 from blamespan.intercepting.boundaries import Line, Role, Said, ToolCall
 from blamespan.trace import Usage
 
-__all__ = [
-    "answer_unasked",
-    "as_items",
-    "as_lines",
-    "as_messages",
-    "as_result",
-    "find_handoff",
-    "is_last_item",
-    "items_unasked",
-    "read_answer",
-    "read_items",
-    "tool_names",
-]
-
-
 _ROLES: Final[Mapping[type, Role]] = {SystemMessage: "system", AssistantMessage: "assistant"}
 
 

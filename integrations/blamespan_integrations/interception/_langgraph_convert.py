@@ -16,24 +16,6 @@ from langgraph.types import Command, Send
 from blamespan.intercepting.boundaries import Line, Mail, Role, Said, ToolCall
 from blamespan.trace import Usage
 
-__all__ = [
-    "answer_unasked",
-    "as_items",
-    "as_lines",
-    "as_messages",
-    "as_result",
-    "find_handoff",
-    "following",
-    "is_last_item",
-    "items_unasked",
-    "read_answer",
-    "read_items",
-    "reroute",
-    "spoken_text",
-    "tool_names",
-    "with_spoken_text",
-]
-
 _ROLES: Final[Mapping[str, Role]] = {"system": "system", "ai": "assistant", "tool": "tool"}
 """Whose a message is, by LangChain's type of it; everybody else's is a user's."""
 _EDGE = "branch:to:"

@@ -38,16 +38,6 @@ from blamespan_integrations.interception._offering import (
     read_answers,
 )
 
-__all__ = [
-    "Node",
-    "ask_by_interrupt",
-    "current_node",
-    "find_requester",
-    "invoke_node",
-    "run_node",
-    "stream_graph",
-]
-
 _MODEL_NODES = ("model", "agent")
 _HIDDEN = "__"
 """How the names of nodes begin that are LangGraph's own."""

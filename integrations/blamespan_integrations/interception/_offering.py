@@ -38,32 +38,6 @@ from blamespan_integrations.interception._around import Original, iterate_within
 from blamespan_integrations.interception._splice import Function
 from blamespan_integrations.recording.spans import AGENT_KEY, AgentSpan
 
-__all__ = [
-    "AtWork",
-    "OfferedModelCall",
-    "OfferedTool",
-    "acting_for",
-    "acts_for",
-    "agent_where",
-    "ask_model",
-    "find_agent_name",
-    "find_call_id",
-    "format_arguments",
-    "is_asked_within",
-    "is_yes",
-    "join_questions",
-    "make_exception",
-    "note_tool",
-    "note_tool_call",
-    "offer_mail",
-    "read_answers",
-    "read_nothing",
-    "run_here",
-    "stream_model",
-    "tool_at_work",
-    "tool_where",
-]
-
 _MOST_RESULTS = 32
 """Answers of one tool that are kept, to be stale later."""
 

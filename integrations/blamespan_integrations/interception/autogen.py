@@ -66,8 +66,6 @@ from blamespan_integrations.interception._splice import Function, SplicedHooks
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import RunState
 
-__all__ = ["AutoGenHooks"]
-
 
 class AutoGenHooks(SplicedHooks):
     """Puts the hooks in place and takes them out again."""

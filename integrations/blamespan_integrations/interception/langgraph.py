@@ -49,8 +49,6 @@ from blamespan_integrations.interception._offering import (
 )
 from blamespan_integrations.interception._splice import SplicedHooks
 
-__all__ = ["LangGraphHooks"]
-
 _RUNNER = "langgraph.pregel._runner"
 
 

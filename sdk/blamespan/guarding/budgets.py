@@ -27,8 +27,6 @@ from blamespan.intercepting.boundaries import MustWait, RunScope
 from blamespan.sqlite_files import connect, transaction
 from blamespan.trace import Usage
 
-__all__ = ["Books", "CallKind", "Overrun", "Reservation", "default_day_file"]
-
 CallKind: TypeAlias = Literal["model", "tool"]
 
 _UNKNOWN_TOKENS = 4_096

@@ -24,8 +24,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["Allowed", "find_breach"]
-
 _MAX_CHARS = 200_000
 _MAX_NODES = 100_000
 _SHELL_PROGRAMS: Final = frozenset(("echo", "ls", "pwd"))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 from blamespan.cli import SuggestingGroup
 
-__all__ = ["guard_command"]
-
 _MOST_LINES = 40
 
 

@@ -8,18 +8,6 @@ from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from blamespan.trace import Usage
 
-__all__ = [
-    "ACTIONS",
-    "RULE_KINDS",
-    "Action",
-    "Decision",
-    "GuardedRun",
-    "OwnRule",
-    "ProposedStep",
-    "RuleKind",
-    "strictest",
-]
-
 Action: TypeAlias = Literal["observe", "warn", "rewrite", "ask", "block"]
 """What is done about a step that a rule finds wrong, from the mildest to the strictest.
 

@@ -42,8 +42,6 @@ from blamespan.intercepting.listeners import listen, stop_listening
 from blamespan.intercepting.tool_objects import known_tools, names_behind
 from blamespan.trace import Usage
 
-__all__ = ["Guard", "GuardStopped", "GuardedStep", "guard"]
-
 _logger = logging.getLogger("blamespan")
 
 _MOST_STEPS = 1_000

@@ -33,20 +33,6 @@ from blamespan.errors import ConfigError, MissingExtra
 from blamespan.guarding.decisions import ACTIONS, Action
 from blamespan.guarding.tool_names import is_forbidden_name, is_listed_name, skeleton
 
-__all__ = [
-    "EVERYBODY",
-    "AgentRule",
-    "ArgumentRule",
-    "Budget",
-    "Pattern",
-    "Policy",
-    "PolicyRule",
-    "Price",
-    "SignRule",
-    "TextRule",
-    "read_policy",
-]
-
 EVERYBODY: Final = "*"
 """Stands for every agent."""
 

@@ -20,8 +20,6 @@ from blamespan.guarding.policy import EVERYBODY, AgentRule, ArgumentRule, Policy
 from blamespan.guarding.tool_names import is_forbidden_name, is_listed_name, make_plain
 from blamespan.intercepting.boundaries import CODE_TOOL
 
-__all__ = ["CODE_TOOLS", "judge_step", "means_agent", "read_arguments"]
-
 CODE_TOOLS: Final[Mapping[str, str]] = {
     **dict.fromkeys((CODE_TOOL, "run_code"), ""),
     **dict.fromkeys(("CodeExecutor", "code_interpreter", "python", "python_repl", "python_repl_ast"), "python"),

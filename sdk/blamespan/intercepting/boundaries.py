@@ -18,31 +18,6 @@ from opentelemetry.trace import Span, SpanContext
 
 from blamespan.trace import Usage
 
-__all__ = [
-    "CODE_TOOL",
-    "Answer",
-    "Applied",
-    "Change",
-    "Content",
-    "ContentT",
-    "Hooks",
-    "Interceptor",
-    "Line",
-    "Mail",
-    "Mechanism",
-    "Missed",
-    "MustWait",
-    "Opportunity",
-    "PlannedFault",
-    "Question",
-    "Role",
-    "RunScope",
-    "Said",
-    "ToolCall",
-    "Where",
-    "current_run",
-]
-
 Mechanism: TypeAlias = Literal["prompt", "memory", "response", "tool", "routing"]
 """Where a fault is written: into what an agent is told, what is left of its history, what it answers, what a tool
 does, or who hears it and who is next."""
