@@ -8,7 +8,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -27,9 +27,8 @@ from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAY
 from tests.integrations.langgraph_programs import ScriptedModel
 
 import blamespan
-from blamespan.guarding.guard import Guard, _guards
+from blamespan.guarding.guard import Guard
 from blamespan.guarding.policy import Policy, parse_policy
-from blamespan.intercepting.boundaries import ContentT, Opportunity, Said, Where
 from blamespan_lab.corpus.recipe import CorpusRecipe
 from blamespan_lab.simulation.agents.policy import InputMessage, Reply
 from blamespan_lab.simulation.program import Program
@@ -111,7 +110,7 @@ class Timing:
         policy: Name of the policy.
         steps: Length of the run.
         added: For each message what it takes longer than without a guard: the medians of all rounds, compared.
-        own: For each message of each round what was spent within the guard.
+        cpu: The same in CPU time, which what else the machine does leaves alone.
         rounds: How often the run was repeated, with a guard and without.
     """
 
@@ -119,7 +118,7 @@ class Timing:
     policy: str
     steps: int
     added: tuple[float, ...]
-    own: tuple[float, ...]
+    cpu: tuple[float, ...]
     rounds: int
 
 
@@ -128,68 +127,42 @@ def time_messages(
 ) -> Iterator[Timing]:
     """Time the messages of a run of *steps*, with each policy and without, in turns."""
     run = _chat if framework == "autogen" else _loop
-    run(min(steps, 20), [])  # what is imported late is imported now
-    plain: list[list[float]] = []
-    guarded: dict[str, list[list[float]]] = {name: [] for name in policies}
-    own: dict[str, list[float]] = {name: [] for name in policies}
+    for policy in policies.values():
+        with Guard([policy]):
+            run(min(steps, 20), [])  # what is imported late is imported now
+    plain: list[list[_Stamp]] = []
+    guarded: dict[str, list[list[_Stamp]]] = {name: [] for name in policies}
     for _ in range(rounds):
         plain.append(_time(run, steps, nullcontext()))
         for name, policy in policies.items():
-            with _spent_in_guards() as spent:
-                guarded[name].append(_time(run, steps, Guard([policy])))
-            own[name] += spent
-    without = _medians(plain)
+            guarded[name].append(_time(run, steps, Guard([policy])))
     for name, found in guarded.items():
-        added = tuple(with_it - bare for with_it, bare in zip(_medians(found), without, strict=True))
-        yield Timing(framework, name, steps, added, tuple(own[name]), rounds)
+        wall, cpu = (
+            tuple(a - b for a, b in zip(_medians(found, clock), _medians(plain, clock), strict=True))
+            for clock in (0, 1)
+        )
+        yield Timing(framework, name, steps, wall, cpu, rounds)
 
 
-def _medians(rounds: Sequence[Sequence[float]]) -> list[float]:
-    return [sorted(times)[len(times) // 2] for times in zip(*rounds, strict=True)]
+_Stamp = tuple[float, float]
+"""Seconds by the clock and of the CPU."""
 
 
-def _time(run: Callable[[int, list[float]], None], steps: int, around: AbstractContextManager[Any]) -> list[float]:
-    stamps: list[float] = []
+def _medians(rounds: Sequence[Sequence[_Stamp]], clock: int) -> list[float]:
+    return [sorted(one[clock] for one in times)[len(times) // 2] for times in zip(*rounds, strict=True)]
+
+
+def _time(run: Callable[[int, list[_Stamp]], None], steps: int, around: AbstractContextManager[Any]) -> list[_Stamp]:
+    stamps: list[_Stamp] = []
     gc.collect()
     with around:
         run(steps, stamps)
-        stamps.append(time.perf_counter())
-    return [after - before for before, after in pairwise(stamps)]
+        stamps.append(_stamp())
+    return [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(stamps)]
 
 
-@contextmanager
-def _spent_in_guards() -> Iterator[list[float]]:
-    """Yield a list to which what is spent within guards is added, a number for each message."""
-    spent: list[float] = []
-    original = type(_guards).change
-    foretell, end_call = type(_guards).foretell, type(_guards).end_call
-
-    def change(self: Any, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> ContentT:
-        if at.mechanism == "memory":
-            spent.append(0.0)
-        return _clocked(spent, original, self, at, content, where)
-
-    def timed_foretell(self: Any, at: Opportunity) -> Said | None:
-        return _clocked(spent, foretell, self, at)
-
-    def timed_end_call(self: Any, at: Opportunity) -> None:
-        _clocked(spent, end_call, self, at)
-
-    patched: Any = type(_guards)
-    patched.change, patched.foretell, patched.end_call = change, timed_foretell, timed_end_call
-    try:
-        yield spent
-    finally:
-        patched.change, patched.foretell, patched.end_call = original, foretell, end_call
-
-
-def _clocked(spent: list[float], call: Callable[..., Any], *arguments: Any) -> Any:
-    start_s = time.perf_counter()
-    try:
-        return call(*arguments)
-    finally:
-        if spent:
-            spent[-1] += time.perf_counter() - start_s
+def _stamp() -> _Stamp:
+    return time.perf_counter(), time.process_time()
 
 
 _QUESTION = "How many crates were shipped in 52 weeks?"
@@ -215,16 +188,16 @@ def _report(number: int) -> str:
     )
 
 
-def _answer(texts: Sequence[str], stamps: list[float]) -> str:
+def _answer(texts: Sequence[str], stamps: list[_Stamp]) -> str:
     """Answer to a conversation, and note when; who is asked again by the guard answers the same."""
     is_asked_again = texts[-1].startswith("Your last answer is not passed on")
     if not is_asked_again:
-        stamps.append(time.perf_counter())
+        stamps.append(_stamp())
     return _report(len(texts) - is_asked_again)
 
 
 class _StampingClient(ReplayChatCompletionClient):
-    def __init__(self, stamps: list[float]) -> None:
+    def __init__(self, stamps: list[_Stamp]) -> None:
         super().__init__([], model_info=INFO)
         self._stamps = stamps
 
@@ -234,20 +207,20 @@ class _StampingClient(ReplayChatCompletionClient):
         return CreateResult(finish_reason="stop", content=text, usage=RequestUsage(1, 1), cached=False)
 
 
-def _chat(steps: int, stamps: list[float]) -> None:
+def _chat(steps: int, stamps: list[_Stamp]) -> None:
     members: list[Any] = [AssistantAgent(name, _StampingClient(stamps)) for name in ("ada", "bob")]
     asyncio.run(RoundRobinGroupChat(members, max_turns=steps).run(task=_QUESTION))
 
 
 class _StampingModel(ScriptedModel):
-    stamps: list[float] = Field(default_factory=list)
+    stamps: list[_Stamp] = Field(default_factory=list)
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         text = _answer([message.text for message in messages], self.stamps)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
 
 
-def _loop(steps: int, stamps: list[float]) -> None:
+def _loop(steps: int, stamps: list[_Stamp]) -> None:
     one = _StampingModel(answers=iter(()))
     one.stamps = stamps  # pydantic copies a list that it is given
     graph = StateGraph(MessagesState)

@@ -34,7 +34,8 @@ PLACES = (
     "blamespan.guarding.guard.means_agent",
     "blamespan.guarding.guard.Guard.book",
     "blamespan.guarding.guard.Guard.take_note",
-    "blamespan.guarding.guard._Guards._strictest",
+    "blamespan.guarding.guard._Guards._judge",
+    "blamespan.guarding.guard._Guards._settle_verdicts",
     "blamespan.guarding.budgets.Books.reserve",
 )
 

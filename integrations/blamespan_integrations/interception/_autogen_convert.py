@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 from autogen_agentchat.base import Handoff
 from autogen_core import FunctionCall
@@ -17,14 +17,15 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from blamespan.intercepting.boundaries import Line, Said, ToolCall
+from blamespan.intercepting.boundaries import Line, Role, Said, ToolCall
 from blamespan.trace import Usage
 
-__all__ = ["answer_unasked", "as_lines", "as_messages", "as_result", "find_handoff", "read_answer", "tool_names"]
+_ROLES: Final[Mapping[type, Role]] = {SystemMessage: "system", AssistantMessage: "assistant"}
 
 
-def as_lines(messages: Sequence[LLMMessage]) -> tuple[Line, ...]:
-    """Read what a model is sent."""
+def as_lines(messages: Sequence[LLMMessage], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
+    """Read what a model is sent; here every message has its author's name."""
+    del authors
     return tuple(_line(message, index) for index, message in enumerate(messages))
 
 
@@ -39,8 +40,10 @@ def as_messages(messages: Sequence[LLMMessage], lines: Sequence[Line]) -> list[L
     ]
 
 
-def read_answer(result: CreateResult) -> Said:
+def read_answer(result: Any) -> Said | None:  # whatever a client gives
     """Read what a model answers."""
+    if not isinstance(result, CreateResult):
+        return None
     usage = Usage(result.usage.prompt_tokens, result.usage.completion_tokens)
     if isinstance(result.content, str):
         return Said(result.content, usage=usage)
@@ -75,6 +78,27 @@ def answer_unasked(answer: Said) -> CreateResult:
     return as_result(none, answer)
 
 
+def is_last_item(item: object) -> bool:
+    """Check whether an item of a stream is the whole answer."""
+    return isinstance(item, CreateResult)
+
+
+def read_items(items: Sequence[Any]) -> Said | None:
+    """Read what a model streams: the whole answer comes last."""
+    return read_answer(items[-1]) if items else None
+
+
+def as_items(items: Sequence[Any], answer: Said) -> list[Any]:
+    """Write what a model streams instead."""
+    result = as_result(items[-1], answer)
+    return [*([result.content] if isinstance(result.content, str) else []), result]
+
+
+def items_unasked(answer: Said) -> list[Any]:
+    """Write what a model streams that is not asked."""
+    return [answer_unasked(answer)]
+
+
 def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them
     """List the names of the tools on offer."""
     names = [tool.get("name") if isinstance(tool, dict) else getattr(tool, "name", None) for tool in tools or ()]
@@ -82,18 +106,16 @@ def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them
 
 
 def _line(message: LLMMessage, index: int) -> Line:
+    content, role = message.content, _ROLES.get(type(message), "user")
+    sender = getattr(message, "source", "")
+    if isinstance(content, str):  # most are, and long
+        return Line(role, content, sender, (), index)
     if isinstance(message, FunctionExecutionResultMessage):
         sender = message.content[0].name if len(message.content) == 1 else ""
         return Line("tool", "\n".join(result.content for result in message.content), sender, place=index)
-    role: Literal["system", "user", "assistant"] = "system"
-    if not isinstance(message, SystemMessage):
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
-    content = message.content
-    if isinstance(content, str):  # most are, and long
-        return Line(role, content, getattr(message, "source", ""), (), index)
     text = "\n".join(part for part in content if isinstance(part, str))
     calls = tuple(_call(part) for part in content if isinstance(part, FunctionCall)) if role == "assistant" else ()
-    return Line(role, text, getattr(message, "source", ""), calls, index)
+    return Line(role, text, sender, calls, index)
 
 
 def _message(messages: Sequence[LLMMessage], line: Line) -> LLMMessage:

@@ -4,43 +4,29 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call, tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langgraph.channels import LastValue
 from langgraph.types import Command, Send
 
-from blamespan.intercepting.boundaries import Line, Mail, Said, ToolCall
+from blamespan.intercepting.boundaries import Line, Mail, Role, Said, ToolCall
 from blamespan.trace import Usage
 
-__all__ = [
-    "answer_unasked",
-    "as_chunk",
-    "as_lines",
-    "as_messages",
-    "as_result",
-    "chunk_unasked",
-    "find_handoff",
-    "following",
-    "read_answer",
-    "reroute",
-    "spoken_text",
-    "tool_names",
-    "with_spoken_text",
-]
-
+_ROLES: Final[Mapping[str, Role]] = {"system": "system", "ai": "assistant", "tool": "tool"}
+"""Whose a message is, by LangChain's type of it; everybody else's is a user's."""
 _EDGE = "branch:to:"
 _SENDS = "__pregel_tasks"
 _OWN_CHANNELS = ("__", _EDGE, "join:")
 """How channels begin that hold no state of the program's."""
 
 
-def as_lines(messages: Sequence[BaseMessage]) -> tuple[Line, ...]:
-    """Read what a model is sent."""
-    return tuple(_line(message, index) for index, message in enumerate(messages))
+def as_lines(messages: Sequence[BaseMessage], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
+    """Read what a model is sent; a message without a name is by whoever said it, as *authors* has it by text."""
+    return tuple(_line(message, index, authors) for index, message in enumerate(messages))
 
 
 def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[BaseMessage]:
@@ -56,8 +42,31 @@ def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[
     ]
 
 
-def read_answer(message: BaseMessage) -> Said:
+def read_answer(result: Any) -> Said | None:  # whatever a model gives
     """Read what a model answers."""
+    return (
+        _read_message(result.generations[0].message) if isinstance(result, ChatResult) and result.generations else None
+    )
+
+
+def read_items(items: Sequence[ChatGenerationChunk]) -> Said | None:
+    """Read what a model streams."""
+    return _read_message(_join(items).message) if items else None
+
+
+def is_last_item(_: object) -> bool:
+    """Check whether an item of a stream is the whole answer: here each is a part."""
+    return False
+
+
+def _join(chunks: Sequence[ChatGenerationChunk]) -> ChatGenerationChunk:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole = whole + chunk
+    return whole
+
+
+def _read_message(message: BaseMessage) -> Said:
     usage = getattr(message, "usage_metadata", None) or {}
     counts = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0) if usage else None
     about = message.response_metadata
@@ -93,16 +102,14 @@ def answer_unasked(answer: Said) -> ChatResult:
     return as_result(ChatResult(generations=[none]), answer)
 
 
-def chunk_unasked(answer: Said) -> ChatGenerationChunk:
+def items_unasked(answer: Said) -> list[ChatGenerationChunk]:
     """Write what a model streams that is not asked."""
-    return as_chunk([ChatGenerationChunk(message=AIMessageChunk(content="", name=answer.name or None))], answer)
+    return as_items([ChatGenerationChunk(message=AIMessageChunk(content="", name=answer.name or None))], answer)
 
 
-def as_chunk(chunks: Sequence[ChatGenerationChunk], answer: Said) -> ChatGenerationChunk:
+def as_items(chunks: Sequence[ChatGenerationChunk], answer: Said) -> list[ChatGenerationChunk]:
     """Write what a model streams instead, in one piece."""
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole = whole + chunk
+    whole = _join(chunks)
     message = whole.message
     calls = [
         tool_call_chunk(name=call.name, args=call.arguments, id=call.id, index=index)
@@ -117,7 +124,7 @@ def as_chunk(chunks: Sequence[ChatGenerationChunk], answer: Said) -> ChatGenerat
         response_metadata=message.response_metadata,
         chunk_position="last",
     )
-    return ChatGenerationChunk(message=changed, generation_info=whole.generation_info)
+    return [ChatGenerationChunk(message=changed, generation_info=whole.generation_info)]
 
 
 def spoken_text(update: Any) -> str | None:  # whatever a node returns
@@ -195,16 +202,11 @@ def tool_names(tools: Any) -> tuple[str, ...]:  # tools, names, or what describe
     return tuple(names)
 
 
-def _line(message: BaseMessage, index: int) -> Line:
-    role: Literal["system", "user", "assistant", "tool"] = "user"
-    if isinstance(message, SystemMessage):
-        role = "system"
-    elif isinstance(message, ToolMessage):
-        role = "tool"
-    elif isinstance(message, AIMessage):
-        role = "assistant"
+def _line(message: BaseMessage, index: int, authors: Mapping[str, str]) -> Line:
+    role = _ROLES.get(message.type.removesuffix("MessageChunk").casefold(), "user")
     text = message.content if isinstance(message.content, str) else message.text  # the property costs more
-    return Line(role, text, message.name or "", _read_calls(message), index)
+    sender = message.name or (authors.get(text, "") if role == "assistant" else "")
+    return Line(role, text, sender, _read_calls(message) if role == "assistant" else (), index)
 
 
 def _with_text(message: BaseMessage, text: str) -> BaseMessage:
@@ -215,7 +217,7 @@ def _with_text(message: BaseMessage, text: str) -> BaseMessage:
 
 
 def _with_answer(message: BaseMessage, answer: Said) -> BaseMessage:
-    before = read_answer(message)
+    before = _read_message(message)
     changed = _with_text(message, answer.text) if answer.text != before.text else message
     if answer.calls == before.calls or not isinstance(message, AIMessage):
         return changed

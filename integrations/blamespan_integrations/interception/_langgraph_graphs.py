@@ -24,39 +24,19 @@ from langgraph.types import Command, Interrupt
 from blamespan.instrumenting.host_safety import shield_host
 from blamespan.intercepting.boundaries import Mail, RunScope, Said, Where, current_run
 from blamespan.intercepting.listeners import active
-from blamespan_integrations.interception._langgraph_convert import (
-    following,
-    reroute,
-    spoken_text,
-    with_spoken_text,
-)
+from blamespan_integrations.interception import _langgraph_convert
+from blamespan_integrations.interception._around import Original, iterate_within, within
+from blamespan_integrations.interception._langgraph_convert import following, reroute, spoken_text, with_spoken_text
 from blamespan_integrations.interception._offering import (
     AtWork,
     OfferedModelCall,
     acting_for,
     agent_where,
     find_agent_name,
-    iterate_within,
     join_questions,
-    off_the_loop,
     offer_mail,
     read_answers,
-    within,
 )
-from blamespan_integrations.interception._splice import Function
-
-__all__ = [
-    "Node",
-    "arun_node",
-    "ask_by_interrupt",
-    "current_node",
-    "find_requester",
-    "graph_astream",
-    "graph_stream",
-    "run_node",
-    "wrap_ainvoke",
-    "wrap_invoke",
-]
 
 _MODEL_NODES = ("model", "agent")
 _HIDDEN = "__"
@@ -209,48 +189,16 @@ def _nodes_before(graph: Any, name: str) -> tuple[str, ...]:
     return tuple(sorted(node for node in leading or set(_names(graph)) if not node.startswith(_HIDDEN)))
 
 
-def graph_stream(original: Function) -> Function:
-    """Make the hook around `Pregel.stream`: the run begins here."""
-
-    def stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        run = _enter_graph(self, args, kwargs)
-        with shield_host("guard: read what was asked"):  # what is not known is asked anew
-            if (config := _resumed(self, run, args, kwargs)) is not None and run is not None:
-                run.asked = _read_asked(self.checkpointer.get_tuple(config))
-        source = iter(original(self, *args, **kwargs))
-        if run is None:
-            yield from source
-            return
-        try:
-            while True:
-                with _inside(run, self):
-                    try:
-                        item = next(source)
-                    except StopIteration:
-                        return
-                yield item
-        finally:
-            with _inside(run, self):
-                close = getattr(source, "close", None)
-                if close is not None:
-                    close()
-
-    return stream
-
-
-def graph_astream(original: Function) -> Function:
-    """Make the hook around `Pregel.astream`."""
-
-    async def astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        run = _enter_graph(self, args, kwargs)
-        with shield_host("guard: read what was asked"):
-            if (config := _resumed(self, run, args, kwargs)) is not None and run is not None:
-                run.asked = _read_asked(await self.checkpointer.aget_tuple(config))
-        around = nullcontext if run is None else functools.partial(_inside, run, self)
-        async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
-            yield item
-
-    return astream
+async def stream_graph(original: Original, self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    """Stand around `Pregel.stream`: the run begins here."""
+    run = _enter_graph(self, args, kwargs)
+    with shield_host("guard: read what was asked"):  # what is not known is asked anew
+        if run is not None and (config := _resumed(self, args, kwargs)) is not None:
+            kept = self.checkpointer
+            run.asked = _read_asked(await kept.aget_tuple(config) if original.waits else kept.get_tuple(config))
+    within_run = nullcontext if run is None else functools.partial(_inside, run, self)
+    async for item in iterate_within(within_run, original.iterate(self, *args, **kwargs)):
+        yield item
 
 
 @contextmanager
@@ -289,10 +237,10 @@ def _read_call(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tup
     return config if is_kept else None, given is None or (isinstance(given, Command) and given.resume is not None)
 
 
-def _resumed(graph: Any, run: RunScope | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _resumed(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the configuration of a call that resumes a thread; None of any other, and within another graph."""
     config, is_resumed = _read_call(graph, args, kwargs)
-    return config if run is not None and current_run.get() is None and is_resumed else None
+    return config if current_run.get() is None and is_resumed else None
 
 
 def _read_asked(saved: Any) -> dict[str, dict[str, Any]]:
@@ -322,26 +270,12 @@ def _names(graph: Any) -> list[str]:
     ]
 
 
-def wrap_invoke(original: Function) -> Function:
-    """Make the hook around `RunnableCallable.invoke`: a node's own function."""
-
-    def invoke(self: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _its_own(self)
-        result = original(self, *args, **kwargs)
-        return result if node is None else _offer_speech(node, result)
-
-    return invoke
-
-
-def wrap_ainvoke(original: Function) -> Function:
-    """Make the hook around `RunnableCallable.ainvoke`."""
-
-    async def ainvoke(self: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _its_own(self)
-        result = await original(self, *args, **kwargs)
-        return result if node is None else await off_the_loop(_is_slow(), _offer_speech, node, result)
-
-    return ainvoke
+async def invoke_node(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stand around `RunnableCallable.invoke`: a node's own function."""
+    node = _its_own(self)
+    result = await original(self, *args, **kwargs)
+    is_slow = any(listener.is_blocking for listener in active())
+    return result if node is None else await original.call(is_slow, _offer_speech, node, result)
 
 
 def _its_own(function: Any) -> Node | None:
@@ -365,50 +299,31 @@ def _offer_speech(node: Node, result: Any) -> Any:
     listeners = active()
     if node.has_asked or node.is_tools or not text or not listeners:
         return result
-    answer = OfferedModelCall(listeners, node.name, (), (), node.task.name, ask=ask_by_interrupt).alter_answer(
-        Said(text)
-    )
+    call = OfferedModelCall(listeners, node.name, _langgraph_convert, alias=node.task.name, ask=ask_by_interrupt)
+    answer = call.alter_answer(Said(text))
     node.text = answer.text
     return result if answer.text == text else with_spoken_text(result, answer.text)
 
 
-def _is_slow() -> bool:
-    return any(listener.is_blocking for listener in active())
-
-
-def run_node(original: Function, foresee: Callable[[Node], list[str]]) -> Function:
-    """Make the hook around `run_with_retry`: a node from start to end.
+async def run_node(
+    foresee: Callable[[Node], list[str]], original: Original, task: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """Stand around `run_with_retry`: a node from start to end.
 
     Args:
-        original: The function.
         foresee: Lists what a person is to be asked before a node's tools are called.
+        original: The function.
+        task: LangGraph's.
+        args: What else it is called with.
+        kwargs: The same, by name.
     """
-
-    def run_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _begin(task, foresee)
-        if node is None:
-            return original(task, *args, **kwargs)
-        with _keeping_answers(node), within(current_node, node), AtWork(node.name):
-            result = original(task, *args, **kwargs)
-        _send(node)
-        return result
-
-    return run_with_retry
-
-
-def arun_node(original: Function, foresee: Callable[[Node], list[str]]) -> Function:
-    """Make the hook around `arun_with_retry`."""
-
-    async def arun_with_retry(task: Any, *args: Any, **kwargs: Any) -> Any:
-        node = _begin(task, foresee)
-        if node is None:
-            return await original(task, *args, **kwargs)
-        with _keeping_answers(node), within(current_node, node), AtWork(node.name):
-            result = await original(task, *args, **kwargs)
-        _send(node)
-        return result
-
-    return arun_with_retry
+    node = _begin(task, foresee)
+    if node is None:
+        return await original(task, *args, **kwargs)
+    with _keeping_answers(node), within(current_node, node), AtWork(node.name):
+        result = await original(task, *args, **kwargs)
+    _send(node)
+    return result
 
 
 def _begin(task: Any, foresee: Callable[[Node], list[str]]) -> Node | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import functools
 import json
 import threading
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any, TypeAlias
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -34,33 +33,11 @@ from blamespan.intercepting.boundaries import (
     current_run,
 )
 from blamespan.intercepting.listeners import Listener, active
+from blamespan.intercepting.tool_objects import known_tools
+from blamespan_integrations.interception._around import Original, iterate_within, within
+from blamespan_integrations.interception._splice import Function
 from blamespan_integrations.recording.spans import AGENT_KEY, AgentSpan
 
-__all__ = [
-    "AtWork",
-    "OfferedModelCall",
-    "OfferedTool",
-    "acting_for",
-    "acts_for",
-    "agent_where",
-    "find_agent_name",
-    "find_call_id",
-    "format_arguments",
-    "is_asked_within",
-    "is_yes",
-    "iterate_within",
-    "join_questions",
-    "make_exception",
-    "note_tool_call",
-    "off_the_loop",
-    "offer_mail",
-    "read_answers",
-    "run_here",
-    "tool_where",
-    "within",
-]
-
-ValueT = TypeVar("ValueT")
 _MOST_RESULTS = 32
 """Answers of one tool that are kept, to be stale later."""
 
@@ -71,6 +48,8 @@ is_asked_within: ContextVar[bool] = ContextVar("blamespan-asked-within", default
 """Set while a model or tool is at work: what it asks in turn (its own super(), a cache's model) is part of that."""
 
 
+tool_at_work: ContextVar[tuple[int, str] | None] = ContextVar("blamespan-tool-at-work", default=None)
+"""The tool object at work and its arguments: what it calls of itself for them is offered already."""
 acting_for: ContextVar[tuple[str, ...]] = ContextVar("blamespan-acting-for", default=())
 """The agents within whose tools something happens, the outermost first."""
 
@@ -133,9 +112,11 @@ class OfferedModelCall:
     Args:
         listeners: Those that hold here.
         agent: On whose behalf, as the framework calls it.
-        lines: What it is sent.
+        convert: Reads and writes the framework's messages and results.
+        messages: What it is sent, as the framework has it.
         tools: Names of the tools on offer.
         alias: What the framework calls the agent otherwise.
+        model: Its name, where no answer tells it.
         can_retry: Whether it is a model, which can be asked again.
         ask: Asks a person, as `Opportunity.ask`.
     """
@@ -144,10 +125,12 @@ class OfferedModelCall:
         self,
         listeners: tuple[Listener, ...],
         agent: str,
-        lines: tuple[Line, ...],
-        tools: tuple[str, ...],
+        convert: ModuleType,
+        messages: Sequence[Any] = (),
+        tools: tuple[str, ...] = (),
         alias: str = "",
         *,
+        model: str = "",
         can_retry: bool = False,
         ask: Callable[[str], bool | None] | None = None,
     ) -> None:
@@ -159,33 +142,94 @@ class OfferedModelCall:
         self._can_retry, self._ask = can_retry, ask
         self._attempt = 0
         self._decision, self._own = self._run.decide(self._agent)
-        self._lines = tuple(
-            replace(line, sender=self._run.authors.get(line.text, ""))
-            if line.role == "assistant" and not line.sender
-            else line
-            for line in lines
-        )
+        self._convert, self._messages, self._model = convert, messages, model
+        self._lines: tuple[Line, ...] = convert.as_lines(messages, self._run.authors)
         self._what_is_wrong = ""
         self._reasons: tuple[Line, ...] = ()
         self._read_lines: tuple[Line, ...] | None = None
         self._read: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), "")
 
+    async def ask(self, original: Original, client: Any, *args: Any, **kwargs: Any) -> Any:
+        """Ask the model until an answer stands, and return that."""
+        sent, convert = await self._prepare(original), self._convert
+        while True:
+            if (answer := await self._foretell(original)) is not None:
+                result = await original.call(self._is_slow, self._alter_result, convert.answer_unasked(answer))
+            else:
+                try:
+                    with within(is_asked_within, True):
+                        result = await original(client, sent, *args, **kwargs)
+                    result = await original.call(self._is_slow, self._alter_result, result)
+                finally:
+                    self._end()
+            if not self._what_is_wrong:
+                return result
+            sent = self._prepare_again()
+
+    async def stream(self, original: Original, client: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """Ask the model until an answer stands, and yield that; what has been shown cannot be taken back."""
+        sent, convert = await self._prepare(original), self._convert
+        is_patient = any(listener.is_patient for listener in self._listeners)
+        while True:
+            if (answer := await self._foretell(original)) is not None:
+                items = await original.call(self._is_slow, self._alter_items, convert.items_unasked(answer))
+            else:
+                try:
+                    items = []
+                    source = original.iterate(client, sent, *args, **kwargs)
+                    async for item in iterate_within(lambda: within(is_asked_within, True), source):
+                        items.append(item)
+                        if not is_patient and not convert.is_last_item(item):
+                            yield item
+                    items = await original.call(self._is_slow, self._alter_items, items)
+                finally:
+                    self._end()
+                items = [item for item in items if is_patient or convert.is_last_item(item)]
+            if not self._what_is_wrong:
+                for item in items:
+                    yield item
+                return
+            sent = self._prepare_again()
+
     @property
-    def is_slow(self) -> bool:
+    def _is_slow(self) -> bool:
         """Return whether to ask off the event loop."""
         return any(listener.is_blocking for listener in self._listeners)
 
-    @property
-    def is_patient(self) -> bool:
-        """Return whether a stream is held back until all of it is there: what has been shown cannot be taken back."""
-        return any(listener.is_patient for listener in self._listeners)
+    async def _prepare(self, original: Original) -> Sequence[Any]:
+        lines = await original.call(self._is_slow, self._alter_prompt)
+        return self._messages if lines is None else self._write(lines)
 
-    @property
-    def must_ask_again(self) -> bool:
-        """Return whether the last answer does not stand: the model is to be asked with `prompt_again`."""
-        return bool(self._what_is_wrong)
+    def _write(self, lines: Sequence[Line]) -> Sequence[Any]:
+        messages: Sequence[Any] = self._convert.as_messages(self._messages, lines)
+        return messages
 
-    def alter_prompt(self) -> tuple[Line, ...] | None:
+    def _prepare_again(self) -> Sequence[Any]:
+        """Return what it is sent after an answer that does not stand: the same, and what was wrong with each answer."""
+        self._attempt += 1
+        self._reasons = (*self._reasons, Line("user", self._what_is_wrong, "guard"))
+        self._what_is_wrong = ""
+        return self._write((*self._lines, *self._reasons))
+
+    async def _foretell(self, original: Original) -> Said | None:
+        """Return what it answers without being asked; None where it is to be asked. Waits as long as it must."""
+        while True:
+            try:
+                return await original.call(self._is_slow, self._ask_listeners)
+            except MustWait:
+                await original.pause(_WAIT_S)
+
+    def _ask_listeners(self) -> Said | None:
+        at = self._at("response")
+        return next((answer for item in self._listeners if (answer := item.foretell(at)) is not None), None)
+
+    def _end(self) -> None:
+        """Tell the listeners that the model has answered, or failed to."""
+        at = self._at("response")
+        for listener in self._listeners:
+            listener.end_call(at)
+
+    def _alter_prompt(self) -> tuple[Line, ...] | None:
         """Return what it is sent instead, None for what it was to be sent anyway.
 
         What this agent was told otherwise before, or has lost, stays so.
@@ -204,42 +248,20 @@ class OfferedModelCall:
             altered.update({_anywhere(line): now.get(line.place) for line in original if now.get(line.place) != line})
         return None if self._lines is original else self._lines
 
-    def prompt_again(self) -> tuple[Line, ...]:
-        """Return what it is sent after an answer that does not stand: the same, and what was wrong with each answer."""
-        self._attempt += 1
-        self._reasons = (*self._reasons, Line("user", self._what_is_wrong, "guard"))
-        self._what_is_wrong = ""
-        return (*self._lines, *self._reasons)
+    def _alter_result(self, result: Any) -> Any:
+        answer = self._convert.read_answer(result)
+        changed = self.alter_answer(answer) if answer is not None else None
+        return result if changed == answer else self._convert.as_result(result, changed)
 
-    def foretell_answer(self) -> Said | None:
-        """Return what it answers without being asked; None where it is to be asked. Waits as long as it must."""
-        while True:
-            try:
-                return self._foretell()
-            except MustWait:
-                time.sleep(_WAIT_S)
-
-    async def foretell_answer_async(self) -> Said | None:
-        """Return the same, on the event loop."""
-        while True:
-            try:
-                return await off_the_loop(self.is_slow, self._foretell)
-            except MustWait:
-                await asyncio.sleep(_WAIT_S)
-
-    def _foretell(self) -> Said | None:
-        at = self._at("response")
-        return next((answer for item in self._listeners if (answer := item.foretell(at)) is not None), None)
-
-    def end(self) -> None:
-        """Tell the listeners that the model has answered, or failed to."""
-        at = self._at("response")
-        for listener in self._listeners:
-            listener.end_call(at)
+    def _alter_items(self, items: list[Any]) -> list[Any]:
+        answer = self._convert.read_items(items)
+        changed = self.alter_answer(answer) if answer is not None else None
+        return items if changed == answer else self._convert.as_items(items, changed)
 
     def alter_answer(self, answer: Said) -> Said:
         """Return what it answers instead."""
         where = functools.cache(agent_where)  # one for all, which moves to the call of a tool
+        answer = answer if answer.model else replace(answer, model=self._model)
         changed = self._offer("response", answer, where)
         if changed.again:
             self._what_is_wrong = changed.again
@@ -340,9 +362,33 @@ def read_answers(questions: Sequence[str], answer: object) -> dict[str, bool]:
     return dict.fromkeys(questions, is_yes(answer))
 
 
-async def off_the_loop(is_slow: bool, call: Callable[..., ValueT], *arguments: Any) -> ValueT:
-    """Call what may wait for an endpoint in a thread, and everything else here."""
-    return await asyncio.to_thread(call, *arguments) if is_slow else call(*arguments)
+_Begin: TypeAlias = Callable[[Any, Any, dict[str, Any]], OfferedModelCall | None]
+"""Finds what is offered when a model is asked: gets the model, what it is sent, and how; None where nobody listens."""
+
+
+async def ask_model(begin: _Begin, original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stand in for a model's call."""
+    call = _begin(begin, self, messages, kwargs)
+    ask = functools.partial(original, self, messages) if call is None else functools.partial(call.ask, original, self)
+    return await ask(*args, **kwargs)
+
+
+def stream_model(
+    begin: _Begin, original: Original, self: Any, messages: Any, *args: Any, **kwargs: Any
+) -> AsyncIterator[Any]:
+    """Stand in for a model's call that streams."""
+    call = _begin(begin, self, messages, kwargs)
+    if call is None:
+        return original.iterate(self, messages, *args, **kwargs)
+    return call.stream(original, self, *args, **kwargs)
+
+
+def _begin(begin: _Begin, model: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
+    return None if not active() or is_asked_within.get() else begin(model, messages, kwargs)
+
+
+def read_nothing(_: object) -> None:
+    """Read no text of a tool's result: it is offered elsewhere, or by nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,10 +417,64 @@ class OfferedTool:
     names: tuple[str, ...] = ()
     call_id: str = ""
 
-    def offer_call(self) -> Answer | None:
+    async def use(
+        self,
+        original: Original,
+        call: Callable[[], Coroutine[Any, Any, Any]],
+        read: Callable[[Any], str | None],
+        write: Callable[[Any, Answer], Any],
+    ) -> Any:
+        """Call the tool unless something else stands in place of its answer, and return what stands.
+
+        Args:
+            original: What calls it.
+            call: Calls it.
+            read: Returns its result as text; None where nothing is to be offered.
+            write: Writes an answer in place of a result, or of None where it was not called.
+        """
+        answer, result = await self._offer_call(original), None
+        if answer is None:
+            with self.inside():
+                result = await call()
+            text = read(result)
+            answer = self.offer_answer(text) if text is not None else None
+        if answer is None:
+            return result
+        await original.pause(answer.delay_s)
+        return write(result, answer)
+
+    async def use_stream(
+        self,
+        original: Original,
+        source: Callable[[], AsyncIterator[Any]],
+        read: Callable[[Any], str | None],
+        write: Callable[[Any, Answer], Any],
+    ) -> AsyncIterator[Any]:
+        """Do the same with a tool that streams: the last item is the answer, and which is the last shows only then."""
+        answer = await self._offer_call(original)
+        if answer is not None:
+            await original.pause(answer.delay_s)
+            yield write(None, answer)
+            return
+        last: list[Any] = []
+        async for item in iterate_within(self.inside, source()):
+            for earlier in last:
+                yield earlier
+            last = [item]
+        for item in last:
+            text = read(item)
+            answer = self.offer_answer(text) if text is not None else None
+            if answer is not None:
+                await original.pause(answer.delay_s)
+            yield item if answer is None else write(item, answer)
+
+    async def _offer_call(self, original: Original) -> Answer | None:
         """Offer its answer before it is called; None where it is to be called."""
         listeners = _listeners_of_tools()
-        return _offer_tool_answer(listeners, self._at(listeners), Answer("", is_due=True)) if listeners else None
+        if not listeners:
+            return None
+        is_slow, due = any(listener.is_blocking for listener in listeners), Answer("", is_due=True)
+        return await original.call(is_slow, _offer_tool_answer, listeners, self._at(listeners), due)
 
     def foresee_question(self, answered: Collection[str]) -> str:
         """Return what a person is asked before it is called; empty where nothing is, or they have answered it."""
@@ -382,10 +482,6 @@ class OfferedTool:
         at = self._at(listeners) if listeners else None
         foreseeing = [one.foresee for one in listeners if hasattr(one, "foresee")]  # guards do
         return next((question for foresee in foreseeing if (question := foresee(at, answered))), "")
-
-    async def offer_call_async(self) -> Answer | None:
-        """Offer the same, on the event loop."""
-        return await off_the_loop(any(listener.is_blocking for listener in active()), self.offer_call)
 
     def offer_answer(self, text: str) -> Answer | None:
         """Offer what it answers; None where that stays as it is."""
@@ -400,10 +496,15 @@ class OfferedTool:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Hold what holds while it works: agents within it act for its caller."""
+        """Hold what holds while it works: agents within it act for its caller, what it calls in turn is part of it."""
         caller = _find_caller(self.agent)
-        with within(acting_for, (*acts_for(), caller)), AtWork(caller):
+        with within(acting_for, (*acts_for(), caller)), within(tool_at_work, self.key), AtWork(caller):
             yield
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Return what tells the call from others, as `tool_at_work` has it."""
+        return id(self.subject), self.arguments
 
     def _at(self, listeners: tuple[Listener, ...]) -> Opportunity:
         run, agent = run_here(listeners), _find_caller(self.agent)
@@ -467,37 +568,14 @@ def run_here(listeners: tuple[Listener, ...]) -> RunScope:
     return current_run.get() or listeners[0].loose
 
 
-class within:  # noqa: N801 - reads as a statement: `with within(current_run, scope):`
-    """Sets a context variable in a `with` block; never held across a `yield`."""
+def note_tool(original: Function) -> Function:
+    """Make the hook around the `__init__` of tools: they are known from then on."""
 
-    __slots__ = ("_token", "_value", "_variable")
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
+        original(self, *args, **kwargs)
+        known_tools.add(self)
 
-    def __init__(self, variable: ContextVar[Any], value: object) -> None:
-        self._variable, self._value = variable, value
-
-    def __enter__(self) -> None:
-        self._token = self._variable.set(self._value)
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(ValueError):  # closed from another task
-            self._variable.reset(self._token)
-
-
-async def iterate_within(around: Callable[[], Any], source: AsyncIterator[ValueT]) -> AsyncIterator[ValueT]:
-    """Read on in *source*, with a context manager that *around* makes, at each step and never across a `yield`."""
-    try:
-        while True:
-            with around():
-                try:
-                    item = await anext(source)
-                except StopAsyncIteration:
-                    return
-            yield item
-    finally:
-        close = getattr(source, "aclose", None)
-        if close is not None:
-            with around():
-                await close()
+    return __init__
 
 
 def note_tool_call(call_id: str) -> None:

@@ -14,8 +14,6 @@ from typing import Any, TypeAlias
 
 from blamespan_integrations.patching import class_tree, exchange, innermost, watch_subclasses, wrappers
 
-__all__ = ["Function", "SplicedHooks", "Splices"]
-
 Function: TypeAlias = Callable[..., Any]  # a function of the framework, of any signature
 Make: TypeAlias = Callable[[Function], Function]
 """Makes the hook around an original."""

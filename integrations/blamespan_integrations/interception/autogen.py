@@ -7,12 +7,12 @@ decides who is next; and what an agent says that asks no model.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -25,7 +25,7 @@ from autogen_agentchat.teams._group_chat._sequential_routed_agent import Sequent
 from autogen_agentchat.teams._group_chat._swarm_group_chat import SwarmGroupChatManager
 from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeExecutor, CodeResult
-from autogen_core.models import ChatCompletionClient, CreateResult
+from autogen_core.models import ChatCompletionClient
 from autogen_core.tools import (
     BaseStreamTool,
     BaseTool,
@@ -41,37 +41,30 @@ from blamespan.intercepting.boundaries import CODE_TOOL, Answer, Mail, Question,
 from blamespan.intercepting.listeners import active
 from blamespan.intercepting.tool_objects import known_tools
 from blamespan_integrations.autogen._convert import agent_role, model_of
-from blamespan_integrations.interception._autogen_convert import (
-    answer_unasked,
-    as_lines,
-    as_messages,
-    as_result,
-    find_handoff,
-    read_answer,
-    tool_names,
-)
+from blamespan_integrations.interception import _autogen_convert
+from blamespan_integrations.interception._around import Original, around, around_stream, iterate_within, within
+from blamespan_integrations.interception._autogen_convert import find_handoff, tool_names
 from blamespan_integrations.interception._offering import (
     AtWork,
     OfferedModelCall,
     OfferedTool,
     acting_for,
     acts_for,
+    ask_model,
     format_arguments,
-    is_asked_within,
-    iterate_within,
     join_questions,
     make_exception,
+    note_tool,
     note_tool_call,
-    off_the_loop,
     offer_mail,
     read_answers,
-    within,
+    read_nothing,
+    stream_model,
+    tool_at_work,
 )
 from blamespan_integrations.interception._splice import Function, SplicedHooks
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import RunState
-
-__all__ = ["AutoGenHooks"]
 
 
 class AutoGenHooks(SplicedHooks):
@@ -80,26 +73,33 @@ class AutoGenHooks(SplicedHooks):
     def install(self) -> None:
         """Put every hook in place."""
         put, cover = self._splices.put, self._splices.cover
-        cover(ChatCompletionClient, {"create": _create, "create_stream": _create_stream})
-        cover(BaseTool, {"run": _run_tool, "run_stream": _run_tool_stream, "return_value_as_string": _as_string})
-        own = {"run_json": _run_json, "run_json_stream": _run_json_stream}
+        cover(
+            ChatCompletionClient,
+            {
+                "create": around(partial(ask_model, _begin_model_call)),
+                "create_stream": around_stream(partial(stream_model, _begin_model_call)),
+            },
+        )
+        tools = {"run": around(_run_tool), "run_stream": around_stream(_run_tool_stream)}
+        cover(BaseTool, {**tools, "return_value_as_string": _as_string})
+        own = {"run_json": around(_run_tool), "run_json_stream": around_stream(_run_tool_stream)}
         cover(BaseTool, own, leave_out=frozenset({BaseTool, BaseStreamTool}))  # which ask `run`
-        put(BaseTool, "__init__", _note_tool)
+        put(BaseTool, "__init__", note_tool)
         known_tools.watch(BaseTool)
-        cover(Workbench, {"call_tool": _call_tool, "call_tool_stream": _call_tool_stream})
-        put(UserProxyAgent, "_get_input", _get_input)
-        cover(CodeExecutor, {"execute_code_blocks": _execute_code})
+        cover(Workbench, {"call_tool": around(_call_tool), "call_tool_stream": around_stream(_call_tool_stream)})
+        put(UserProxyAgent, "_get_input", around(_get_input))
+        cover(CodeExecutor, {"execute_code_blocks": around(_execute_code)})
         cover(
             ChatAgent,
-            {"on_messages": _on_messages, "on_messages_stream": _on_messages_stream},
+            {"on_messages": around(_on_messages), "on_messages_stream": around_stream(_on_messages_stream)},
             leave_out=frozenset({MessageFilterAgent}),  # says nothing itself: its message is the wrapped agent's
         )
-        cover(Team, {"run_stream": _run_stream})
-        cover(BaseGroupChatManager, {"select_speaker": _select_speaker})
-        put(BaseGroupChatManager, "_apply_termination_condition", _apply_termination)
-        put(SequentialRoutedAgent, "on_message_impl", _on_message_impl)
+        cover(Team, {"run_stream": around_stream(_run_stream)})
+        cover(BaseGroupChatManager, {"select_speaker": around(_select_speaker)})
+        put(BaseGroupChatManager, "_apply_termination_condition", around(_apply_termination))
+        put(SequentialRoutedAgent, "on_message_impl", around(_on_message_impl))
         put(ChatAgentContainer, "_buffer_message", _buffer_message)
-        put(AssistantAgent, "_execute_tool_call", _execute_tool_call)
+        put(AssistantAgent, "_execute_tool_call", around(_execute_tool_call))
 
 
 class _SpeakerTurn:
@@ -116,103 +116,24 @@ class _SpeakerTurn:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Hold what holds while it is this agent's turn."""
-        with within(_turn, self), within(acting_for, self.around), AtWork(self.name):
+        with within(_turn, self), within(acting_for, self.around), within(tool_at_work, None), AtWork(self.name):
             yield
 
 
 _turn: ContextVar[_SpeakerTurn | None] = ContextVar("blamespan-speaker-turn", default=None)
 
-
-_answered: ContextVar[Any] = ContextVar("blamespan-answered-tool", default=None)
-"""The tool whose call was offered already: one of the program's own kind may ask `run` in turn."""
 _called_as: ContextVar[tuple[Any, str]] = ContextVar("blamespan-called-as", default=(None, ""))
 """The tool that a workbench calls, and the name by which it was asked to."""
 
 
-def _create(original: Function) -> Function:
-    async def create(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin_model_call(messages, kwargs)
-        if call is None:
-            return await original(self, messages, *args, **kwargs)
-        lines = await off_the_loop(call.is_slow, call.alter_prompt)
-        sent = messages if lines is None else as_messages(messages, lines)
-        while True:
-            if (answer := await call.foretell_answer_async()) is not None:
-                result = await _alter_result(call, answer_unasked(answer), self)
-            else:
-                try:
-                    with within(is_asked_within, True):
-                        result = await original(self, sent, *args, **kwargs)
-                    result = await _alter_result(call, result, self)
-                finally:
-                    call.end()
-            if not call.must_ask_again:
-                return result
-            sent = as_messages(messages, call.prompt_again())
-
-    return create
-
-
-def _create_stream(original: Function) -> Function:
-    async def create_stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        call = _begin_model_call(messages, kwargs)
-        if call is None:
-            async for item in iterate_within(nullcontext, aiter(original(self, messages, *args, **kwargs))):
-                yield item
-            return
-        lines = await off_the_loop(call.is_slow, call.alter_prompt)
-        sent = messages if lines is None else as_messages(messages, lines)
-        while True:
-            if (answer := await call.foretell_answer_async()) is not None:
-                items: list[Any] = [await _alter_result(call, answer_unasked(answer), self)]
-            else:
-                items = []  # until all is said: what has been shown cannot be taken back
-                source = aiter(original(self, sent, *args, **kwargs))
-                try:
-                    async for item in iterate_within(lambda: within(is_asked_within, True), source):
-                        items = await _take_item(call, items, item, self)
-                        for shown in () if call.is_patient else items:
-                            yield shown
-                        items = items if call.is_patient else []
-                finally:
-                    call.end()
-            if not call.must_ask_again:
-                for item in items:
-                    yield item
-                return
-            sent = as_messages(messages, call.prompt_again())
-
-    return create_stream
-
-
-async def _take_item(call: OfferedModelCall, items: list[Any], item: Any, client: Any) -> list[Any]:
-    """Return what is to be shown of a stream after *item* has come: the whole answer may be another one."""
-    if not isinstance(item, CreateResult):
-        return [*items, item]
-    result = await _alter_result(call, item, client)
-    if result is not item:
-        items = [result.content] if isinstance(result.content, str) else []
-    return [*items, result]
-
-
-def _begin_model_call(messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
-    listeners = active()
-    if not listeners or is_asked_within.get():
-        return None
+def _begin_model_call(client: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall:
     turn = _turn.get()
     if turn is not None:
         turn.has_asked = True
-    name = turn.name if turn is not None else ""
-    lines, tools = as_lines(messages), tool_names(kwargs.get("tools"))
-    return OfferedModelCall(listeners, name, lines, tools, can_retry=True, ask=ask_person)
-
-
-async def _alter_result(call: OfferedModelCall, result: Any, client: Any) -> Any:
-    if not isinstance(result, CreateResult):
-        return result
-    answer = replace(read_answer(result), model=model_of(client))
-    changed = await off_the_loop(call.is_slow, call.alter_answer, answer)
-    return as_result(result, changed) if changed != answer else result
+    tools = tool_names(kwargs.get("tools"))
+    return OfferedModelCall(
+        active(), _speaker(), _autogen_convert, messages, tools, model=model_of(client), can_retry=True, ask=ask_person
+    )
 
 
 class _RewrittenText(str):
@@ -221,98 +142,38 @@ class _RewrittenText(str):
     __slots__ = ()
 
 
-def _run_tool(original: Function) -> Function:
-    async def run(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        if not active() or _answered.get() is self:
-            return await original(self, args, *rest, **kwargs)
-        tool = _offered_tool(self, args)
-        refusal = await tool.offer_call_async()
-        if refusal is not None:
-            return await _give_answer(refusal)
-        with tool.inside():
-            result = await original(self, args, *rest, **kwargs)
-        return await _tool_answer(self, tool, result)
-
-    return run
+async def _run_tool(original: Original, self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+    tool, read = _offered_tool(self, args)
+    call = partial(original, self, args, *rest, **kwargs)
+    return await (call() if tool is None else tool.use(original, call, read, _rewrite))
 
 
-def _run_json(original: Function) -> Function:
-    async def run_json(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
-        if not active() or _answered.get() is self:
-            return await original(self, args, *rest, **kwargs)
-        tool = _offer_object(self, format_arguments(dict(args)))
-        refusal = await tool.offer_call_async()
-        if refusal is not None:
-            return await _give_answer(refusal)
-        with within(_answered, self):
-            return await original(self, args, *rest, **kwargs)
-
-    return run_json
+def _run_tool_stream(original: Original, self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    tool, read = _offered_tool(self, args)
+    source = partial(original.iterate, self, args, *rest, **kwargs)
+    return source() if tool is None else tool.use_stream(original, source, read, _rewrite)
 
 
-def _run_json_stream(original: Function) -> Function:
-    async def run_json_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        tool = _offer_object(self, format_arguments(dict(args))) if active() and _answered.get() is not self else None
-        refusal = await tool.offer_call_async() if tool is not None else None
-        if refusal is not None:
-            yield await _give_answer(refusal)
-            return
-        source = aiter(original(self, args, *rest, **kwargs))
-        async for item in iterate_within(nullcontext if tool is None else lambda: within(_answered, self), source):
-            yield item
+def _offered_tool(tool: Any, args: Any) -> tuple[OfferedTool | None, Callable[[Any], str | None]]:
+    """Return a tool that is about to work, and what reads its result: that of `run_json` is `run`'s, or nobody's.
 
-    return run_json_stream
-
-
-def _run_tool_stream(original: Function) -> Function:
-    async def run_stream(self: Any, args: Any, *rest: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        tool = _offered_tool(self, args) if active() and _answered.get() is not self else None
-        refusal = await tool.offer_call_async() if tool is not None else None
-        if refusal is not None:
-            yield await _give_answer(refusal)
-            return
-        around = nullcontext if tool is None else tool.inside
-        last: list[Any] = []  # the last item is the answer, and which is the last shows only then
-        async for item in iterate_within(around, aiter(original(self, args, *rest, **kwargs))):
-            for earlier in last:
-                yield earlier
-            last = [item]
-        for item in last:
-            yield item if tool is None else await _tool_answer(self, tool, item)
-
-    return run_stream
-
-
-def _offered_tool(tool: Any, args: Any) -> OfferedTool:
-    return _offer_object(tool, format_arguments(args.model_dump()))
-
-
-def _offer_object(tool: Any, arguments: str) -> OfferedTool:
+    There is none where nobody listens, or where it was offered as `run_json` already.
+    """
+    at_work, is_run = tool_at_work.get(), hasattr(args, "model_dump")
+    read = tool.return_value_as_string if is_run else read_nothing
+    if not active() or (at_work is not None and at_work[0] == id(tool)):
+        return None, read
     called, name = _called_as.get()
-    name = name if called is tool else tool.name
-    handoff = find_handoff(tool)
-    return OfferedTool(name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person, names=(tool.name,))
+    name, handoff = name if called is tool else tool.name, find_handoff(tool)
+    arguments = format_arguments(args.model_dump() if is_run else dict(args))
+    offered = OfferedTool(name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person, names=(tool.name,))
+    return offered, read
 
 
-async def _tool_answer(tool: Any, offered: OfferedTool, result: Any) -> Any:
-    answer = offered.offer_answer(tool.return_value_as_string(result))
-    return result if answer is None else await _give_answer(answer)
-
-
-async def _give_answer(answer: Answer) -> _RewrittenText:
-    if answer.delay_s:  # else it would change places with answers given side by side
-        await asyncio.sleep(answer.delay_s)
+def _rewrite(_: Any, answer: Answer) -> _RewrittenText:
     if answer.error:
         raise make_exception(answer)
     return _RewrittenText(answer.text)
-
-
-def _note_tool(original: Function) -> Function:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
-        original(self, *args, **kwargs)
-        known_tools.add(self)
-
-    return __init__
 
 
 def _as_string(original: Function) -> Function:
@@ -322,75 +183,55 @@ def _as_string(original: Function) -> Function:
     return return_value_as_string
 
 
-def _call_tool(original: Function) -> Function:
-    async def call_tool(self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
-        if not active():
-            return await original(self, name, arguments, *rest, **kwargs)
-        tool, around = _tool_of_workbench(self, name, arguments)
-        answer, result = await tool.offer_call_async() if tool is not None else None, None
-        if answer is None:
-            with around:
-                result = await original(self, name, arguments, *rest, **kwargs)
-            if tool is None or not isinstance(result, ToolResult) or result.is_error:
-                return result
-            answer = tool.offer_answer(result.to_text())
-        return result if answer is None else await _give_result(name, answer)
-
-    return call_tool
+async def _call_tool(original: Original, self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any) -> Any:
+    call = partial(original, self, name, arguments, *rest, **kwargs)
+    tool, around_it = _tool_of_workbench(self, name, arguments) if active() else (None, nullcontext())
+    if tool is not None:
+        return await tool.use(original, call, _read_result, partial(_write_result, name))
+    with around_it:
+        return await call()
 
 
-def _call_tool_stream(original: Function) -> Function:
-    async def call_tool_stream(
-        self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any
-    ) -> AsyncIterator[Any]:
-        tool, _ = _tool_of_workbench(self, name, arguments) if active() else (None, None)
-        refusal = await tool.offer_call_async() if tool is not None else None
-        if refusal is not None:
-            yield await _give_result(name, refusal)
-            return
-        source = aiter(original(self, name, arguments, *rest, **kwargs))
-        around = (lambda: _tool_of_workbench(self, name, arguments)[1]) if active() else nullcontext
-        async for item in iterate_within(around, source):
-            answer = tool.offer_answer(item.to_text()) if tool is not None and isinstance(item, ToolResult) else None
-            yield item if answer is None else await _give_result(name, answer)
-
-    return call_tool_stream
+def _call_tool_stream(
+    original: Original, self: Any, name: str, arguments: Any = None, *rest: Any, **kwargs: Any
+) -> AsyncIterator[Any]:
+    source = partial(original.iterate, self, name, arguments, *rest, **kwargs)
+    tool, _ = _tool_of_workbench(self, name, arguments) if active() else (None, None)
+    if tool is not None:
+        return tool.use_stream(original, source, _read_result, partial(_write_result, name))
+    return iterate_within(lambda: _tool_of_workbench(self, name, arguments)[1], source())
 
 
 def _tool_of_workbench(workbench: Any, name: str, arguments: Any) -> tuple[OfferedTool | None, Any]:
-    """Return the tool that a workbench calls, None where that one is asked itself, and what holds while it works."""
+    """Return the tool that a workbench calls; None where that one is asked itself, and what holds until it is."""
     own_name = getattr(workbench, "_override_name_to_original", {}).get(name, name)
     is_static = isinstance(workbench, StaticWorkbench)
     subject = next((one for one in workbench._tools if one.name == own_name), None) if is_static else None
     if isinstance(subject, BaseTool):
         return None, within(_called_as, (subject, name))
     text = format_arguments(arguments)
-    tool = OfferedTool(name, _speaker(), text, subject, ask=ask_person, names=(own_name,))
-    return tool, tool.inside()
+    return OfferedTool(name, _speaker(), text, subject, ask=ask_person, names=(own_name,)), nullcontext()
 
 
-async def _give_result(name: str, answer: Answer) -> ToolResult:
-    if answer.delay_s:
-        await asyncio.sleep(answer.delay_s)
+def _read_result(result: Any) -> str | None:
+    return result.to_text() if isinstance(result, ToolResult) and not result.is_error else None
+
+
+def _write_result(name: str, _: Any, answer: Answer) -> ToolResult:
     return ToolResult(name=name, result=[TextResultContent(content=answer.text)], is_error=bool(answer.error))
 
 
-def _execute_code(original: Function) -> Function:
-    async def execute_code_blocks(self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
-        blocks = [{"language": block.language, "code": block.code} for block in code_blocks] if active() else []
-        code = json.dumps({"code_blocks": blocks}, ensure_ascii=False)
-        tool = OfferedTool(CODE_TOOL, _speaker(), code, maybe=_code_authors(code_blocks), ask=ask_person)
-        answer, result = await tool.offer_call_async(), CodeResult(exit_code=0, output="")
-        if answer is None:
-            result = await original(self, code_blocks, *rest, **kwargs)
-            answer = tool.offer_answer(result.output)
-        if answer is None:
-            return result
-        if answer.delay_s:
-            await asyncio.sleep(answer.delay_s)
-        return replace(result, output=answer.text, exit_code=1 if answer.error else result.exit_code)
+async def _execute_code(original: Original, self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
+    blocks = [{"language": block.language, "code": block.code} for block in code_blocks] if active() else []
+    code = json.dumps({"code_blocks": blocks}, ensure_ascii=False)
+    tool = OfferedTool(CODE_TOOL, _speaker(), code, maybe=_code_authors(code_blocks), ask=ask_person)
+    call = partial(original, self, code_blocks, *rest, **kwargs)
+    return await tool.use(original, call, lambda result: result.output, _write_output)
 
-    return execute_code_blocks
+
+def _write_output(result: Any, answer: Answer) -> Any:
+    result = result or CodeResult(exit_code=0, output="")
+    return replace(result, output=answer.text, exit_code=1 if answer.error else result.exit_code)
 
 
 def _code_authors(blocks: Any) -> tuple[str, ...]:
@@ -403,35 +244,26 @@ def _code_authors(blocks: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(authors or run.authors.values()))
 
 
-def _execute_tool_call(original: Function) -> Function:
-    async def execute_tool_call(*args: Any, **kwargs: Any) -> Any:
-        call = args[0] if args else kwargs.get("tool_call")
-        if isinstance(call, FunctionCall):
-            note_tool_call(call.id)
-        return await original(*args, **kwargs)
-
-    return execute_tool_call
+async def _execute_tool_call(original: Original, *args: Any, **kwargs: Any) -> Any:
+    call = args[0] if args else kwargs.get("tool_call")
+    if isinstance(call, FunctionCall):
+        note_tool_call(call.id)
+    return await original(*args, **kwargs)
 
 
-def _on_messages(original: Function) -> Function:
-    async def on_messages(self: Any, *args: Any, **kwargs: Any) -> Any:
-        turn = _begin(self)
-        if turn is None:
-            return await original(self, *args, **kwargs)
-        with turn.inside():
-            return _offer_speech(turn, await original(self, *args, **kwargs))
-
-    return on_messages
+async def _on_messages(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    turn = _begin(self)
+    if turn is None:
+        return await original(self, *args, **kwargs)
+    with turn.inside():
+        return _offer_speech(turn, await original(self, *args, **kwargs))
 
 
-def _on_messages_stream(original: Function) -> Function:
-    async def on_messages_stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        turn = _begin(self)
-        around = nullcontext if turn is None else turn.inside
-        async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
-            yield item if turn is None else _offer_speech(turn, item)
-
-    return on_messages_stream
+async def _on_messages_stream(original: Original, self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    turn = _begin(self)
+    within_turn = nullcontext if turn is None else turn.inside
+    async for item in iterate_within(within_turn, original.iterate(self, *args, **kwargs)):
+        yield item if turn is None else _offer_speech(turn, item)
 
 
 def _begin(agent: Any) -> _SpeakerTurn | None:
@@ -453,26 +285,22 @@ def _offer_speech(turn: _SpeakerTurn, item: Any) -> Any:
     text = getattr(item.chat_message, "content", None)
     if not isinstance(text, str):
         return item
-    call = OfferedModelCall(listeners, turn.name, (), (), ask=ask_person)
-    answer = call.alter_answer(Said(text))
+    answer = OfferedModelCall(listeners, turn.name, _autogen_convert, ask=ask_person).alter_answer(Said(text))
     if answer.text == text:
         return item
     return replace(item, chat_message=item.chat_message.model_copy(update={"content": answer.text}))
 
 
-def _run_stream(original: Function) -> Function:
-    async def run_stream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        run = _enter_team(self, args[0] if args else kwargs.get("task")) if active() else None
-        around = nullcontext if run is None else lambda: within(current_run, run)
-        try:
-            async for item in iterate_within(around, aiter(original(self, *args, **kwargs))):
-                is_end = run is not None and current_run.get() is None and isinstance(item, TaskResult)
-                yield _show_questions(run, item) if is_end else item
-        finally:
-            if run is not None and current_run.get() is None and _open_questions(run):
-                _waiting[self] = run
-
-    return run_stream
+async def _run_stream(original: Original, self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    run = _enter_team(self, args[0] if args else kwargs.get("task")) if active() else None
+    within_run = nullcontext if run is None else lambda: within(current_run, run)
+    try:
+        async for item in iterate_within(within_run, original.iterate(self, *args, **kwargs)):
+            is_end = run is not None and current_run.get() is None and isinstance(item, TaskResult)
+            yield _show_questions(run, item) if is_end else item
+    finally:
+        if run is not None and current_run.get() is None and _open_questions(run):
+            _waiting[self] = run
 
 
 _waiting: WeakKeyDictionary[Any, RunScope] = WeakKeyDictionary()
@@ -529,14 +357,11 @@ def _answer_questions(run: RunScope, answer: str) -> None:
         run.questions[text].answer = is_allowed
 
 
-def _get_input(original: Function) -> Function:
-    async def get_input(self: Any, prompt: str, *args: Any, **kwargs: Any) -> Any:
-        run = current_run.get()
-        if active() and run is not None and _open_questions(run):
-            prompt = f"{_show(run)}\n{prompt}"
-        return await original(self, prompt, *args, **kwargs)
-
-    return get_input
+async def _get_input(original: Original, self: Any, prompt: str, *args: Any, **kwargs: Any) -> Any:
+    run = current_run.get()
+    if active() and run is not None and _open_questions(run):
+        prompt = f"{_show(run)}\n{prompt}"
+    return await original(self, prompt, *args, **kwargs)
 
 
 def ask_person(text: str) -> bool | None:
@@ -556,56 +381,47 @@ def ask_person(text: str) -> bool | None:
     return question.answer
 
 
-def _on_message_impl(original: Function) -> Function:
-    async def on_message_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not active():
+async def _on_message_impl(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    if not active():
+        return await original(self, *args, **kwargs)
+    topic = getattr(self, "_group_topic_type", None) or getattr(self, "_parent_topic_type", None)
+    run = _runs_by_topic.get(str(topic)) or current_run.get()
+    with within(current_run, run):
+        if not isinstance(self, BaseGroupChatManager):
             return await original(self, *args, **kwargs)
-        topic = getattr(self, "_group_topic_type", None) or getattr(self, "_parent_topic_type", None)
-        run = _runs_by_topic.get(str(topic)) or current_run.get()
-        with within(current_run, run):
-            if not isinstance(self, BaseGroupChatManager):
-                return await original(self, *args, **kwargs)
-            with within(_turn, _SpeakerTurn(self, getattr(self, "_name", ""))):
-                return await original(self, *args, **kwargs)
-
-    return on_message_impl
-
-
-def _apply_termination(original: Function) -> Function:
-    async def apply_termination(self: Any, *args: Any, **kwargs: Any) -> Any:
-        run = current_run.get()
-        questions = _open_questions(run) if run is not None and active() else []
-        if run is None or not questions or set(run.people).intersection(self._participant_names):
+        with within(_turn, _SpeakerTurn(self, getattr(self, "_name", ""))):
             return await original(self, *args, **kwargs)
-        if self._termination_condition is not None:
-            await self._termination_condition.reset()
-        self._current_turn = 0
-        await self._signal_termination(StopMessage(content=_show(run), source=self._name))
-        return True
-
-    return apply_termination
 
 
-def _select_speaker(original: Function) -> Function:
-    async def select_speaker(self: Any, thread: Any, *args: Any, **kwargs: Any) -> Any:
-        run, names = current_run.get(), tuple(getattr(self, "_participant_names", ()))
-        if active() and run is not None and (waiting := _speaker_for_questions(run, names, thread)):
-            return waiting
-        chosen = await original(self, thread, *args, **kwargs)
-        spoken = [item for item in thread if isinstance(item, BaseChatMessage) and item.source in names]
-        if not active() or not spoken or run is None:
-            return chosen
-        run.speakers = [message.source for message in spoken]
-        following = (chosen,) if isinstance(chosen, str) else tuple(chosen)
-        last = spoken[-1]
-        if isinstance(self, SwarmGroupChatManager):  # where the last handoff counts, however long ago
-            last = next((item for item in reversed(spoken) if isinstance(item, HandoffMessage)), last)
-        is_handoff = isinstance(last, HandoffMessage) and following == (last.target,)
-        mail = Mail(last.to_text(), following=following, is_handoff=is_handoff)
-        way = offer_mail(last.source, mail, lambda: _find_step(last))
-        return chosen if way.following == following else [name for name in way.following if name in names]
+async def _apply_termination(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    run = current_run.get()
+    questions = _open_questions(run) if run is not None and active() else []
+    if run is None or not questions or set(run.people).intersection(self._participant_names):
+        return await original(self, *args, **kwargs)
+    if self._termination_condition is not None:
+        await self._termination_condition.reset()
+    self._current_turn = 0
+    await self._signal_termination(StopMessage(content=_show(run), source=self._name))
+    return True
 
-    return select_speaker
+
+async def _select_speaker(original: Original, self: Any, thread: Any, *args: Any, **kwargs: Any) -> Any:
+    run, names = current_run.get(), tuple(getattr(self, "_participant_names", ()))
+    if active() and run is not None and (waiting := _speaker_for_questions(run, names, thread)):
+        return waiting
+    chosen = await original(self, thread, *args, **kwargs)
+    spoken = [item for item in thread if isinstance(item, BaseChatMessage) and item.source in names]
+    if not active() or not spoken or run is None:
+        return chosen
+    run.speakers = [message.source for message in spoken]
+    following = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    last = spoken[-1]
+    if isinstance(self, SwarmGroupChatManager):  # where the last handoff counts, however long ago
+        last = next((item for item in reversed(spoken) if isinstance(item, HandoffMessage)), last)
+    is_handoff = isinstance(last, HandoffMessage) and following == (last.target,)
+    mail = Mail(last.to_text(), following=following, is_handoff=is_handoff)
+    way = offer_mail(last.source, mail, lambda: _find_step(last))
+    return chosen if way.following == following else [name for name in way.following if name in names]
 
 
 def _speaker_for_questions(run: RunScope, names: tuple[str, ...], thread: Any) -> list[str]:

@@ -6,16 +6,13 @@ who hears of it and which nodes are next. Plain text models (`BaseLLM`) and the 
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import ToolMessage
-from langchain_core.outputs import ChatResult
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._runnable import RunnableCallable
 from langgraph.pregel import Pregel
@@ -25,44 +22,32 @@ from blamespan.instrumenting.host_safety import shield_host
 from blamespan.intercepting.boundaries import Answer
 from blamespan.intercepting.listeners import active
 from blamespan.intercepting.tool_objects import known_tools
-from blamespan_integrations.interception._langgraph_convert import (
-    answer_unasked,
-    as_chunk,
-    as_lines,
-    as_messages,
-    as_result,
-    chunk_unasked,
-    find_handoff,
-    read_answer,
-    tool_names,
-)
+from blamespan_integrations.interception import _langgraph_convert
+from blamespan_integrations.interception._around import Original, around, around_stream, within
+from blamespan_integrations.interception._langgraph_convert import find_handoff, tool_names
 from blamespan_integrations.interception._langgraph_graphs import (
     Node,
-    arun_node,
     ask_by_interrupt,
     current_node,
     find_requester,
-    graph_astream,
-    graph_stream,
+    invoke_node,
     run_node,
-    wrap_ainvoke,
-    wrap_invoke,
+    stream_graph,
 )
 from blamespan_integrations.interception._offering import (
     OfferedModelCall,
     OfferedTool,
+    ask_model,
     find_call_id,
     format_arguments,
-    is_asked_within,
-    iterate_within,
     make_exception,
+    note_tool,
     note_tool_call,
-    off_the_loop,
-    within,
+    read_nothing,
+    stream_model,
+    tool_at_work,
 )
-from blamespan_integrations.interception._splice import Function, SplicedHooks
-
-__all__ = ["LangGraphHooks"]
+from blamespan_integrations.interception._splice import SplicedHooks
 
 _RUNNER = "langgraph.pregel._runner"
 
@@ -73,278 +58,57 @@ class LangGraphHooks(SplicedHooks):
     def install(self) -> None:
         """Put every hook in place."""
         put, cover = self._splices.put, self._splices.cover
-        cover(
-            BaseChatModel,
-            {"_generate": _generate, "_agenerate": _agenerate, "_stream": _stream, "_astream": _astream},
-        )
-        cover(BaseTool, {"_run": _run, "_arun": _arun})
-        put(BaseTool, "__init__", _note_tool)
-        put(BaseTool, "run", _note_call_id)
-        put(BaseTool, "arun", _anote_call_id)
-        # what a tool of the program's own does in place of asking `_run`
-        own = {"run": _call_own, "invoke": _call_own, "arun": _acall_own, "ainvoke": _acall_own}
-        cover(BaseTool, own, leave_out=frozenset({BaseTool, StructuredTool, Tool}))
-        known_tools.watch(BaseTool)
-        cover(Pregel, {"stream": graph_stream, "astream": graph_astream})
-        put(RunnableCallable, "invoke", wrap_invoke)
-        put(RunnableCallable, "ainvoke", wrap_ainvoke)
         runner = resolve_name(_RUNNER)
-        put(runner, "run_with_retry", lambda original: run_node(original, _foresee_questions))
-        put(runner, "arun_with_retry", lambda original: arun_node(original, _foresee_questions))
+        for waits, a in ((False, ""), (True, "a")):
+            asking = around(partial(ask_model, _begin_model_call), waits=waits)
+            streaming = around_stream(partial(stream_model, _begin_model_call), waits=waits)
+            cover(BaseChatModel, {f"_{a}generate": asking, f"_{a}stream": streaming})
+            cover(BaseTool, {f"_{a}run": around(_run, waits=waits)})
+            put(BaseTool, f"{a}run", around(_note_call_id, waits=waits))
+            # what a tool of the program's own does in place of asking `_run`
+            own = dict.fromkeys((f"{a}run", f"{a}invoke"), around(_call_own, waits=waits))
+            cover(BaseTool, own, leave_out=frozenset({BaseTool, StructuredTool, Tool}))
+            cover(Pregel, {f"{a}stream": around_stream(stream_graph, waits=waits)})
+            put(RunnableCallable, f"{a}invoke", around(invoke_node, waits=waits))
+            put(runner, f"{a}run_with_retry", around(partial(run_node, _foresee_questions), waits=waits))
+        put(BaseTool, "__init__", note_tool)
+        known_tools.watch(BaseTool)
 
 
-_tool: ContextVar[tuple[int, str] | None] = ContextVar("blamespan-tool", default=None)
-"""The tool at work and its arguments: `_arun` may call `_run` for the same call."""
 _call_id: ContextVar[str] = ContextVar("blamespan-call-id", default="")
 
 
-def _generate(original: Function) -> Function:
-    def generate(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin_model_call(messages, kwargs)
-        if call is None:
-            return original(self, messages, *args, **kwargs)
-        lines = call.alter_prompt()
-        sent = messages if lines is None else as_messages(messages, lines)
-        while True:
-            if (answer := call.foretell_answer()) is not None:
-                result = _alter_result(call, answer_unasked(answer))
-            else:
-                try:
-                    with within(is_asked_within, True):
-                        result = original(self, sent, *args, **kwargs)
-                    result = _alter_result(call, result)
-                finally:
-                    call.end()
-            if not call.must_ask_again:
-                return result
-            sent = as_messages(messages, call.prompt_again())
-
-    return generate
-
-
-def _agenerate(original: Function) -> Function:
-    async def agenerate(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin_model_call(messages, kwargs)
-        if call is None:
-            return await original(self, messages, *args, **kwargs)
-        lines = await off_the_loop(call.is_slow, call.alter_prompt)
-        sent = messages if lines is None else as_messages(messages, lines)
-        while True:
-            if (answer := await call.foretell_answer_async()) is not None:
-                result = await off_the_loop(call.is_slow, _alter_result, call, answer_unasked(answer))
-            else:
-                try:
-                    with within(is_asked_within, True):
-                        result = await original(self, sent, *args, **kwargs)
-                    result = await off_the_loop(call.is_slow, _alter_result, call, result)
-                finally:
-                    call.end()
-            if not call.must_ask_again:
-                return result
-            sent = as_messages(messages, call.prompt_again())
-
-    return agenerate
-
-
-def _stream(original: Function) -> Function:
-    def stream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        call = _begin_model_call(messages, kwargs)
-        if call is None:
-            yield from original(self, messages, *args, **kwargs)
-            return
-        lines = call.alter_prompt()
-        sent = messages if lines is None else as_messages(messages, lines)
-        while True:
-            if (answer := call.foretell_answer()) is not None:
-                shown = _alter_chunks(call, [chunk_unasked(answer)])
-            else:
-                try:
-                    chunks: list[Any] = []  # until all is said: what has been shown cannot be taken back
-                    source = iter(original(self, sent, *args, **kwargs))
-                    while (chunk := _next_within(source)) is not None:
-                        chunks.append(chunk)
-                        if not call.is_patient:
-                            yield chunk
-                    shown = _alter_chunks(call, chunks)
-                finally:
-                    call.end()
-                shown = shown if call.is_patient else []
-            if not call.must_ask_again:
-                yield from shown
-                return
-            sent = as_messages(messages, call.prompt_again())
-
-    return stream
-
-
-def _next_within(source: Iterator[Any]) -> Any:
-    """Return the next chunk; what a model asks in turn is part of that. None at the end."""
-    with within(is_asked_within, True):
-        return next(source, None)
-
-
-def _astream(original: Function) -> Function:
-    async def astream(self: Any, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        call = _begin_model_call(messages, kwargs)
-        if call is None:
-            async for chunk in original(self, messages, *args, **kwargs):
-                yield chunk
-            return
-        lines = await off_the_loop(call.is_slow, call.alter_prompt)
-        sent = messages if lines is None else as_messages(messages, lines)
-        while True:
-            if (answer := await call.foretell_answer_async()) is not None:
-                shown = await off_the_loop(call.is_slow, _alter_chunks, call, [chunk_unasked(answer)])
-            else:
-                try:
-                    chunks: list[Any] = []
-                    source = aiter(original(self, sent, *args, **kwargs))
-                    async for chunk in iterate_within(lambda: within(is_asked_within, True), source):
-                        chunks.append(chunk)
-                        if not call.is_patient:
-                            yield chunk
-                    shown = await off_the_loop(call.is_slow, _alter_chunks, call, chunks)
-                finally:
-                    call.end()
-                shown = shown if call.is_patient else []
-            if not call.must_ask_again:
-                for chunk in shown:
-                    yield chunk
-                return
-            sent = as_messages(messages, call.prompt_again())
-
-    return astream
-
-
-def _begin_model_call(messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall | None:
-    listeners = active()
-    if not listeners or is_asked_within.get():
-        return None
+def _begin_model_call(_: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall:
     node = current_node.get()
     if node is not None:
         node.has_asked = True
-    name = node.name if node is not None else ""
-    alias = node.task.name if node is not None else ""
-    lines, tools = as_lines(messages), tool_names(kwargs.get("tools"))
-    return OfferedModelCall(listeners, name, lines, tools, alias, can_retry=True, ask=ask_by_interrupt)
+    name, alias = (node.name, node.task.name) if node is not None else ("", "")
+    tools = tool_names(kwargs.get("tools"))
+    return OfferedModelCall(
+        active(), name, _langgraph_convert, messages, tools, alias, can_retry=True, ask=ask_by_interrupt
+    )
 
 
-def _alter_result(call: OfferedModelCall, result: Any) -> Any:
-    if not isinstance(result, ChatResult) or not result.generations:
-        return result
-    answer = read_answer(result.generations[0].message)
-    changed = call.alter_answer(answer)
-    return as_result(result, changed) if changed != answer else result
+async def _run(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    tool = _offered_tool(self, *args, **kwargs)
+    call = partial(original, self, *args, **kwargs)
+    if tool is None:
+        return await call()
+    note_tool_call(find_call_id())
+    return await tool.use(original, call, partial(_read_result, self), partial(_write_result, self))
 
 
-def _alter_chunks(call: OfferedModelCall, chunks: list[Any]) -> list[Any]:
-    if not chunks:
-        return chunks
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole = whole + chunk
-    answer = read_answer(whole.message)
-    changed = call.alter_answer(answer)
-    return [as_chunk(chunks, changed)] if changed != answer else chunks
+async def _note_call_id(original: Original, self: Any, *args: Any, **kwargs: Any) -> Any:
+    with within(_call_id, kwargs.get("tool_call_id") or ""):
+        return await original(self, *args, **kwargs)
 
 
-def _run(original: Function) -> Function:
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not active():
-            return original(self, *args, **kwargs)
-        tool = _offered_tool(self, *args, **kwargs)
-        if _tool.get() == (id(self), tool.arguments):
-            return original(self, *args, **kwargs)
-        note_tool_call(find_call_id())
-        answer, result = tool.offer_call(), None
-        if answer is None:
-            with tool.inside():
-                result = original(self, *args, **kwargs)
-            answer = _offer(self, tool, result)
-        if answer is None:
-            return result
-        time.sleep(answer.delay_s)
-        return _tool_result(self, result, answer)
-
-    return run
-
-
-def _arun(original: Function) -> Function:
-    async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not active():
-            return await original(self, *args, **kwargs)
-        tool = _offered_tool(self, *args, **kwargs)
-        if _tool.get() == (id(self), tool.arguments):
-            return await original(self, *args, **kwargs)
-        note_tool_call(find_call_id())
-        answer, result = await tool.offer_call_async(), None
-        if answer is None:
-            with within(_tool, (id(self), tool.arguments)), tool.inside():  # it may call `_run` in turn
-                result = await original(self, *args, **kwargs)
-            answer = _offer(self, tool, result)
-        if answer is None:
-            return result
-        if answer.delay_s:
-            await asyncio.sleep(answer.delay_s)
-        return _tool_result(self, result, answer)
-
-    return arun
-
-
-def _note_tool(original: Function) -> Function:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it stands in for that
-        original(self, *args, **kwargs)
-        known_tools.add(self)
-
-    return __init__
-
-
-def _note_call_id(original: Function) -> Function:
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with within(_call_id, kwargs.get("tool_call_id") or ""):
-            return original(self, *args, **kwargs)
-
-    return run
-
-
-def _anote_call_id(original: Function) -> Function:
-    async def arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with within(_call_id, kwargs.get("tool_call_id") or ""):
-            return await original(self, *args, **kwargs)
-
-    return arun
-
-
-def _call_own(original: Function) -> Function:
-    def call(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-        call_id, arguments = _read_input(given, kwargs)
-        with within(_call_id, call_id):
-            tool = _offered_tool(self, arguments) if active() else None
-            if tool is None or _tool.get() == (id(self), tool.arguments):
-                return original(self, given, *args, **kwargs)
-            refusal = tool.offer_call()
-            if refusal is not None:
-                return _refuse_own(self, call_id, refusal)
-            with within(_tool, (id(self), tool.arguments)), tool.inside():
-                return original(self, given, *args, **kwargs)
-
-    return call
-
-
-def _acall_own(original: Function) -> Function:
-    async def call(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-        call_id, arguments = _read_input(given, kwargs)
-        with within(_call_id, call_id):
-            tool = _offered_tool(self, arguments) if active() else None
-            if tool is None or _tool.get() == (id(self), tool.arguments):
-                return await original(self, given, *args, **kwargs)
-            refusal = await tool.offer_call_async()
-            if refusal is not None:
-                return _refuse_own(self, call_id, refusal)
-            with within(_tool, (id(self), tool.arguments)), tool.inside():
-                return await original(self, given, *args, **kwargs)
-
-    return call
+async def _call_own(original: Original, self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+    call_id, arguments = _read_input(given, kwargs)
+    call = partial(original, self, given, *args, **kwargs)
+    with within(_call_id, call_id):
+        tool = _offered_tool(self, arguments)
+        return await (call() if tool is None else tool.use(original, call, read_nothing, partial(_refuse, self)))
 
 
 def _foresee_questions(node: Node) -> list[str]:
@@ -360,7 +124,8 @@ def _foresee_questions(node: Node) -> list[str]:
             if tool is not None:
                 args, kwargs = tool._to_args_and_kwargs(call["args"], call["id"])
                 with within(_call_id, call["id"] or ""):
-                    question = _offered_tool(tool, *args, **kwargs).foresee_question(node.answers)
+                    offered = _offered_tool(tool, *args, **kwargs)
+                    question = offered.foresee_question(node.answers) if offered is not None else ""
                 questions += [question] if question else []
     return questions
 
@@ -372,36 +137,38 @@ def _read_input(given: Any, kwargs: dict[str, Any]) -> tuple[str, Any]:
     return call_id or _call_id.get(), given["args"] if is_call else given
 
 
-def _refuse_own(tool: Any, call_id: str, refusal: Answer) -> Any:
+def _refuse(tool: Any, _: Any, refusal: Answer) -> Any:
+    call_id = _call_id.get()
     if refusal.error:
         raise make_exception(refusal)
     return ToolMessage(refusal.text, name=tool.name, tool_call_id=call_id) if call_id else refusal.text
 
 
-def _offered_tool(tool: Any, /, *args: Any, **kwargs: Any) -> OfferedTool:
+def _offered_tool(tool: Any, /, *args: Any, **kwargs: Any) -> OfferedTool | None:
+    """Return a tool that is about to work; None where nobody listens, or this call of it was offered already."""
+    if not active():
+        return None
     call_id = _call_id.get()
     agent, maybe = find_requester(call_id, tool.name)
-    named = _own(kwargs)
+    named = {key: value for key, value in kwargs.items() if key not in ("config", "run_manager")}
     arguments = format_arguments([*args, named] if named or not args or not isinstance(args[-1], dict) else args)
-    return OfferedTool(tool.name, agent, arguments, tool, maybe, find_handoff(tool), ask_by_interrupt, call_id=call_id)
+    offered = OfferedTool(
+        tool.name, agent, arguments, tool, maybe, find_handoff(tool), ask_by_interrupt, call_id=call_id
+    )
+    return None if tool_at_work.get() == offered.key else offered
 
 
-def _offer(tool: Any, offered: OfferedTool, result: Any) -> Answer | None:
-    """Offer a tool's answer, where it is a text or something that LangChain would make one of."""
-    content = result[0] if _has_artifact(tool, result) else result
+def _read_result(tool: Any, result: Any) -> str | None:
+    """Return a tool's answer, where it is a text or something that LangChain would make one of."""
+    has_artifact = tool.response_format == "content_and_artifact" and isinstance(result, tuple) and len(result) == 2
+    content = result[0] if has_artifact else result
     if isinstance(content, Command):
         return None
-    text = (
-        content.text
-        if isinstance(content, ToolMessage)
-        else content
-        if isinstance(content, str)
-        else format_arguments(content)
-    )
-    return offered.offer_answer(text)
+    text = content.text if isinstance(content, ToolMessage) else content
+    return text if isinstance(text, str) else format_arguments(text)
 
 
-def _tool_result(tool: Any, result: Any, answer: Answer) -> Any:
+def _write_result(tool: Any, result: Any, answer: Answer) -> Any:
     if answer.error:
         raise make_exception(answer)
     if answer.is_due and tool.response_format == "content_and_artifact":
@@ -409,11 +176,3 @@ def _tool_result(tool: Any, result: Any, answer: Answer) -> Any:
     if isinstance(result, tuple):
         return (answer.text, *result[1:])
     return result.model_copy(update={"content": answer.text}) if isinstance(result, ToolMessage) else answer.text
-
-
-def _has_artifact(tool: Any, result: Any) -> bool:
-    return tool.response_format == "content_and_artifact" and isinstance(result, tuple) and len(result) == 2
-
-
-def _own(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in kwargs.items() if key not in ("config", "run_manager")}

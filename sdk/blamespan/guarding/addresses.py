@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-__all__ = ["UNREADABLE", "read_hosts", "read_mail_addresses"]
-
 UNREADABLE: Final = "\0"
 """Stands for a host or mail address that cannot be read for certain: it fits no pattern but `*`."""
 

@@ -27,8 +27,6 @@ from blamespan.intercepting.boundaries import MustWait, RunScope
 from blamespan.sqlite_files import connect, transaction
 from blamespan.trace import Usage
 
-__all__ = ["Books", "Overrun", "Reservation", "default_day_file"]
-
 CallKind: TypeAlias = Literal["model", "tool"]
 
 _UNKNOWN_TOKENS = 4_096
@@ -305,6 +303,11 @@ _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS in_flight (call TEXT, day TEXT, budget TEXT, until REAL)",
 )
 
+_ADD: Final = (
+    f"INSERT INTO spent (day, budget, {', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) "  # noqa: S608 - names of ours
+    f"ON CONFLICT (day, budget) DO UPDATE SET {', '.join(f'{one} = {one} + excluded.{one}' for one in _COLUMNS)}"
+)
+
 
 class _DayFile:
     """Budgets of a day, shared by every process that names the file."""
@@ -350,13 +353,7 @@ class _Days:
 
     def add(self, day: str, budget: Budget, amounts: Mapping[str, float]) -> None:
         """Add what is spent now."""
-        self._database.execute("INSERT OR IGNORE INTO spent (day, budget) VALUES (?, ?)", (day, _name(budget)))
-        for column, amount in amounts.items():
-            assert column in _COLUMNS
-            self._database.execute(
-                f"UPDATE spent SET {column} = {column} + ? WHERE day = ? AND budget = ?",  # noqa: S608 - as above
-                (amount, day, _name(budget)),
-            )
+        self._database.execute(_ADD, (day, _name(budget), *(amounts.get(column, 0) for column in _COLUMNS)))
 
     def begin_call(self, call: str, day: str, budget: Budget, until_s: float) -> None:
         """Note that a model is being asked; one whose process dies is forgotten when *until_s* has passed."""

@@ -6,20 +6,16 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 if TYPE_CHECKING:
-    from blamespan.guarding.decisions import Decision
-    from blamespan.guarding.policy import ArgumentRule, Budget, Policy, SignRule
+    from blamespan.guarding.policy import Policy
     from blamespan.guarding.trying import TriedRun
 
 from blamespan.cli import SuggestingGroup
-
-__all__ = ["guard_command"]
 
 _MOST_LINES = 40
 
@@ -58,10 +54,7 @@ def check(
     if read.signs:
         make_watcher([read], "")  # names of checks are known or refused
     known_agents, known_tools = _names_in(traces)
-    unknown = [
-        *_unknown("agent", read.named_agents, {*known_agents, *agents}),
-        *_unknown("tool", read.named_tools, {*known_tools, *tools}),
-    ]
+    unknown = list(read.find_unknown_names(agents={*known_agents, *agents}, tools={*known_tools, *tools}))
     sentences = list(_describe(read))
     if wants_json:
         click.echo(json.dumps({"policy": str(policy), "says": sentences, "notes": read.notes, "unknown": unknown}))
@@ -138,41 +131,14 @@ def _names_in(traces: Sequence[str]) -> tuple[set[str], set[str]]:
     return agents, tools
 
 
-def _unknown(kind: str, names: Sequence[str], known: set[str]) -> Iterator[str]:
-    for name in names if known else ():
-        if name not in known:
-            near = get_close_matches(name, sorted(known), n=1, cutoff=0.0)[0]
-            yield f"{kind} {name!r}. Nearest known: {near!r}"
-
-
-def _describe(policy: Policy) -> Iterator[str]:
-    """Say in sentences what a policy says."""
-    for rule in policy.agents.values():
-        who = "Every agent" if rule.agent == "*" else f"{rule.agent!r}"
-        then = f" Else: {_join(rule.action)}."
-        if rule.tools is not None:
-            yield f"{who} may call {_list(rule.tools)}, and no other tool.{then}"
-        if rule.forbidden:
-            yield f"{who} may not call {_list(rule.forbidden)}, in whatever spelling.{then}"
-        if rule.code is not None:
-            yield f"{who} may use {_list(rule.code)} in code, beside pure modules.{then}"
-        if rule.recipients is not None:
-            yield f"{who} may address {_list(rule.recipients)}, and nobody else.{then}"
-    for argument in policy.arguments:
-        yield f"{argument.name}: {_describe_argument(argument)}"
-    for text in policy.texts:
-        forbidden = (
-            f"no message{_of(text.agent)} has a part as {text.forbidden_pattern.text!r} says, wherever it stands"
-        )
-        yield f"{text.name}: {forbidden}. Else: {_join(text.action)}."
-    for sign in policy.signs:
-        yield f"{sign.name}: where {_describe_sign(sign)}{_of(sign.agent)}: {_join(sign.action)}."
-    for budget in policy.budgets:
-        yield f"{budget.name}: {_describe_budget(budget)}"
-    yield f"Where the guard itself fails, the step {'passes' if policy.fail == 'open' else 'is stopped'}."
-
-
+_AGENT_PHRASES: Final = {
+    "tools": "may call {}, and no other tool",
+    "forbidden": "may not call {}, in whatever spelling",
+    "code": "may use {} in code, beside pure modules",
+    "recipients": "may address {}, and nobody else",
+}
 _PHRASES: Final = {
+    "required": "is given",
     "type": "is a {}",
     "at_least": "is at least {:g}",
     "at_most": "is at most {:g}",
@@ -183,46 +149,47 @@ _PHRASES: Final = {
     "hosts": "names no host but {}",
     "recipients": "names no recipient but {}",
     "max_chars": "has at most {} characters",
+    "check": "keeps the check {!r}",
+    "suspicion": "is less suspicious than {:g}",
+    "schema": "does not show the known failure {!r}",
+    "unsupported_reaches": "brings no claim without support to {} agents",
+    "calls": "makes at most {} calls",
+    "model_calls": "makes at most {} calls of models",
+    "tool_calls": "makes at most {} calls of tools",
+    "tokens": "takes at most {} tokens",
+    "seconds": "takes at most {:g} seconds",
+    "money": "costs at most {:g}",
 }
+_PERIODS: Final = {"agent": "each agent in a run", "run": "each run", "day": "each day"}
 
 
-def _describe_argument(rule: ArgumentRule) -> str:
-    values = {name: getattr(rule, name) for name in _PHRASES}
-    written = {
-        name: _list(value) if isinstance(value, tuple) else repr(value.text) if hasattr(value, "text") else value
-        for name, value in values.items()
-        if value not in (None, "", ())
-    }
-    said = [*(["is given"] if rule.required else []), *(_PHRASES[name].format(text) for name, text in written.items())]
-    return f"{rule.argument!r} of {rule.tool!r}{_of(rule.agent)} {', and '.join(said)}. Else: {_join(rule.action)}."
+def _describe(policy: Policy) -> Iterator[str]:
+    """Say in sentences what a policy says."""
+    for agent in policy.agents.values():
+        who = "Every agent" if agent.agent == "*" else f"{agent.agent!r}"
+        for key, phrase in _AGENT_PHRASES.items():
+            names = getattr(agent, key)
+            if names is not None and (names or key != "forbidden"):
+                yield f"{who} {phrase.format(_list(names))}. Else: {', then '.join(agent.action)}."
+    subjects: list[tuple[Any, str]] = [(rule, f"{rule.argument!r} of {rule.tool!r}") for rule in policy.arguments]
+    subjects += [(rule, "a message") for rule in policy.texts] + [(rule, "a step") for rule in policy.signs]
+    subjects += [(rule, _PERIODS[rule.per]) for rule in policy.budgets]
+    for rule, subject in subjects:
+        of = "" if rule.agent == "*" else f" of {rule.agent!r}"
+        values = {key: getattr(rule, key, None) for key in _PHRASES}
+        said = [
+            _PHRASES[key].format(_show(value)) for key, value in values.items() if value not in (None, "", (), False)
+        ]
+        yield f"{rule.name}: {subject}{of} {', and '.join(said)}. Else: {', then '.join(rule.action)}."
+    yield f"Where the guard itself fails, the step {'passes' if policy.fail == 'open' else 'is stopped'}."
 
 
-def _describe_sign(rule: SignRule) -> str:
-    if rule.check is not None:
-        return f"a step breaks the check {rule.check!r}"
-    if rule.suspicion is not None:
-        return f"the suspicion is {rule.suspicion:g} or more"
-    if rule.schema is not None:
-        return f"the known failure {rule.schema!r} shows"
-    return f"a claim without support reaches {rule.unsupported_reaches} agents"
-
-
-def _describe_budget(budget: Budget) -> str:
-    limits = ", ".join(f"{limit:g} {unit.replace('_', ' ')}" for unit, limit in budget.limits.items())
-    per = {"agent": "for each agent in a run", "run": "for each run", "day": "for each day"}[budget.per]
-    return f"at most {limits} {per}{_of(budget.agent)}. Else: {_join(budget.action)}."
-
-
-def _of(agent: str) -> str:
-    return "" if agent == "*" else f" of {agent!r}"
+def _show(value: Any) -> Any:
+    return _list(value) if isinstance(value, tuple) else repr(value.text) if hasattr(value, "text") else value
 
 
 def _list(items: Sequence[object]) -> str:
     return ", ".join(f"{item!r}" for item in items) or "nothing"
-
-
-def _join(actions: Sequence[str]) -> str:
-    return ", then ".join(actions)
 
 
 def _count(tried: TriedRun) -> Counter[str]:
@@ -266,29 +233,15 @@ def _print_figures(figures: dict[str, Any]) -> None:
 
 
 def _as_json(tried: TriedRun) -> dict[str, Any]:
-    return {
-        "outcome": tried.trace.outcome,
-        "disturbed": tried.is_disturbed,
-        "steps": [
-            {
-                "step": step.step,
-                "agent": step.agent,
-                "action": step.action,
-                "decisions": [_decision_as_json(decision) for decision in step.decisions],
-            }
-            for step in tried.steps
-        ],
-    }
-
-
-def _decision_as_json(decision: Decision) -> dict[str, Any]:
-    return {
-        "actions": decision.actions,
-        "rule": decision.rule,
-        "kind": decision.kind,
-        "reason": decision.reason,
-        "tool": decision.tool,
-    }
+    shown = ("actions", "rule", "kind", "reason", "tool")  # advice may quote
+    steps = [
+        {
+            **{key: getattr(step, key) for key in ("step", "agent", "action")},
+            "decisions": [{key: getattr(decision, key) for key in shown} for decision in step.decisions],
+        }
+        for step in tried.steps
+    ]
+    return {"outcome": tried.trace.outcome, "disturbed": tried.is_disturbed, "steps": steps}
 
 
 def _print_run(source: str, tried: TriedRun, *, every: bool) -> None:

@@ -8,18 +8,6 @@ from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from blamespan.trace import Usage
 
-__all__ = [
-    "ACTIONS",
-    "RULE_KINDS",
-    "Action",
-    "Decision",
-    "GuardRule",
-    "GuardedRun",
-    "ProposedStep",
-    "RuleKind",
-    "strictest",
-]
-
 Action: TypeAlias = Literal["observe", "warn", "rewrite", "ask", "block"]
 """What is done about a step that a rule finds wrong, from the mildest to the strictest.
 
@@ -114,18 +102,11 @@ class GuardedRun(Protocol):
         ...
 
 
-class GuardRule(Protocol):
-    """A rule of the user's in Python: an object with a name, or a function that is called the same way.
-
-    It must not keep the step waiting, and depends on its arguments only: a replay asks it again.
-    """
-
-    def __call__(self, step: ProposedStep, run: GuardedRun) -> Decision | str | None:
-        """Return a decision; a sentence that says what is wrong, which blocks; or None, which lets the step pass."""
-        ...
-
-
 OwnRule: TypeAlias = Callable[[ProposedStep, GuardedRun], "Decision | str | None"]
+"""A rule of the user's in Python: it returns a decision; a sentence that says what is wrong, which blocks; or None.
+
+It must not keep the step waiting, and depends on its arguments only: a replay asks it again.
+"""
 
 
 def strictest(decisions: Sequence[Decision]) -> Decision | None:

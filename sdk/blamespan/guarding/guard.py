@@ -13,14 +13,13 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Self, cast
 from weakref import WeakKeyDictionary
 
 from blamespan import conventions as words
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan.guarding.budgets import Books, Overrun, Reservation
+from blamespan.guarding.budgets import Books, CallKind, Overrun, Reservation
 from blamespan.guarding.decisions import ACTIONS, Action, Decision, OwnRule, ProposedStep
 from blamespan.guarding.policy import Policy, read_policy
 from blamespan.guarding.rules import judge_step, means_agent, read_arguments
@@ -42,8 +41,6 @@ from blamespan.intercepting.boundaries import (
 from blamespan.intercepting.listeners import listen, stop_listening
 from blamespan.intercepting.tool_objects import known_tools, names_behind
 from blamespan.trace import Usage
-
-__all__ = ["Guard", "GuardStopped", "GuardedStep", "guard"]
 
 _logger = logging.getLogger("blamespan")
 
@@ -121,23 +118,11 @@ def guard(
     if fail not in (None, "open", "closed"):
         raise ConfigError(f"expected fail='open' or 'closed', got {fail!r}")
     for one in read:
-        refuse_unknown_names(one, agents=tuple(agents), tools=tuple(tools))
+        for unknown in one.find_unknown_names(agents=tuple(agents), tools=tuple(tools)):
+            raise ConfigError(f"{one.source}: unknown {unknown}")
     opened = Guard(read, rules, fail=fail, ask=ask)
     opened.open()
     return opened
-
-
-def refuse_unknown_names(policy: Policy, *, agents: Sequence[str], tools: Sequence[str]) -> None:
-    """Refuse a policy that names an agent or a tool that is not there.
-
-    Raises:
-        ConfigError: if it does; the nearest known name is named.
-    """
-    for kind, named, known in (("agent", policy.named_agents, agents), ("tool", policy.named_tools, tools)):
-        for name in named if known else ():
-            if name not in known:
-                near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-                raise ConfigError(f"{policy.source}: unknown {kind} {name!r}. Nearest known: {near!r}")
 
 
 @dataclass(slots=True)
@@ -238,16 +223,13 @@ class Guard:
     @property
     def may_change_answers(self) -> bool:
         """Whether it may put something else in place of what a model answers."""
-        said = [rule for policy in self.policies for rule in policy.texts]
-        shown = [rule for policy in self.policies for rule in policy.signs]
-        actions = [*(rule.action for rule in said), *(rule.action for rule in shown)]
-        named = [rule.action for policy in self.policies for rule in policy.agents.values()]
-        rewriting = [*named, *(rule.action for policy in self.policies for rule in policy.arguments)]
+        answering: list[Any] = [rule for policy in self.policies for rule in (*policy.texts, *policy.signs)]
+        calling: list[Any] = [rule for policy in self.policies for rule in (*policy.agents.values(), *policy.arguments)]
         return (
             bool(self.rules)
             or self.fail == "closed"
-            or any(set(action) - {"observe", "warn"} for action in actions)
-            or any("rewrite" in action for action in rewriting)
+            or any(set(rule.action) - {"observe", "warn"} for rule in answering)
+            or any("rewrite" in rule.action for rule in calling)
         )
 
     def book(self, at: Opportunity) -> _Book:
@@ -360,11 +342,9 @@ class _Guards:
         """Refuse a model whose budget is used up; reserve what it may cost otherwise."""
         if not any(one.books for one in self._guards):
             return None
-        verdicts: list[_Verdict] = []
         is_let_through = False
         try:
-            for one in self._guards:
-                verdicts += self._reserve(one, at)
+            verdicts = self._reserve("model", at, _step(at, "message"), sum(map(len, (*at.heard, *at.said))))
             verdict = self._settle_verdicts(at, verdicts, at.where or _where_here)
             is_let_through = verdict is None or not self._is_refused(at, verdict)
             if verdict is None or is_let_through:
@@ -383,24 +363,25 @@ class _Guards:
             if not is_let_through:
                 self.end_call(at)
 
-    def _reserve(self, one: Guard, at: Opportunity) -> list[_Verdict]:
-        step, chars = _step(at, "message"), sum(map(len, (*at.heard, *at.said)))
-        verdicts = []
-        try:
-            for policy, books in one.books:
-                book, key = one.book(at), (f"{id(policy)} {at.agent}", at.decision)
-                since = book.waiting_since_s.setdefault(key, books.now_s())
-                names = (at.agent, at.alias)
-                outcome = books.reserve("model", names, at.run, chars, lambda name: means_agent(name, step), since)
-                book.waiting_since_s.pop(key, None)
-                if isinstance(outcome, Overrun):
-                    verdicts.append(_overrun_verdict(one, outcome, at))
-                else:
-                    book.reservations[key] = outcome
-        except MustWait:
-            raise
-        except Exception as error:
-            verdicts += [_verdict(one, decision, at) for decision in one.failed(step, error)]
+    def _reserve(self, kind: CallKind, at: Opportunity, step: ProposedStep, chars: int = 0) -> list[_Verdict]:
+        """Count a call before it is made, in every budget; return what is said where one is used up."""
+        verdicts: list[_Verdict] = []
+        for one in self._guards:
+            try:
+                for policy, books in one.books:
+                    book, key = one.book(at), (f"{id(policy)} {at.agent}", at.decision)
+                    since = book.waiting_since_s.setdefault(key, books.now_s()) if kind == "model" else None
+                    names = (at.agent, at.alias)
+                    outcome = books.reserve(kind, names, at.run, chars, lambda name: means_agent(name, step), since)
+                    if isinstance(outcome, Overrun):
+                        verdicts.append(_overrun_verdict(one, outcome, at))
+                    elif kind == "model":
+                        book.reservations[key] = outcome
+                    book.waiting_since_s.pop(key, None)
+            except MustWait:
+                raise
+            except Exception as error:
+                verdicts += [_verdict(one, decision, at) for decision in one.failed(step, error)]
         return verdicts
 
     def end_call(self, at: Opportunity) -> None:
@@ -423,7 +404,11 @@ class _Guards:
             elif isinstance(content, Mail):
                 changed = self._judge_mail(at, content, where)
             elif isinstance(content, Answer):
-                changed = self._judge_call(at, content, where) if content.is_due else self._hear_result(at, content)
+                changed = (
+                    self._judge_call(at, content, where)
+                    if content.is_due
+                    else self._take_note(at, _step(at, "tool_result", content.text, at.tool), content)
+                )
             elif at.mechanism == "prompt":
                 changed = self._warn(at, content)
         except _StoppedToAsk as stopped:
@@ -439,7 +424,7 @@ class _Guards:
         if not decisions:
             return content
         if isinstance(content, Said):
-            return Said(f"[A message of {at.agent!r} was not passed on: {decisions[0].reason}.]")
+            return _write_refused(at, decisions[0])
         if isinstance(content, Answer) and content.is_due:
             return Answer(f"Error: {at.tool!r} was not called: {decisions[0].reason}.")
         if isinstance(content, Mail):
@@ -448,11 +433,8 @@ class _Guards:
 
     def _warn(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
         sentences = self._warnings.pop(at.run, [])
-        return (
-            lines
-            if not sentences
-            else (*lines, *(Line("user", sentence, "guard") for sentence in dict.fromkeys(sentences)))
-        )
+        told = tuple(Line("user", sentence, "guard") for sentence in dict.fromkeys(sentences))
+        return (*lines, *told) if told else lines
 
     def _judge_answer(self, at: Opportunity, said: Said, where: Callable[[], Where | None]) -> Said:
         self._settle_usage(at, said)
@@ -461,29 +443,26 @@ class _Guards:
             _step(at, "request", text=call.arguments, tool=call.name, arguments=read_arguments(call.arguments))
             for call in said.calls
         ]
-        verdicts = [
-            _verdict(one, decision, at)
-            for one in self._guards
-            for decision in (one.judge(at, message) if said.text else ())
-        ]
-        verdicts += [
-            verdict
-            for one in self._guards
-            for request in requests
-            if not request.tool.startswith("transfer_")  # whom to hand over to is decided where it is done
-            for decision in one.judge(at, request)
-            if (verdict := _verdict(one, decision, at)).action == "rewrite"  # all else is done when it is called
-        ]
+        verdicts = self._judge(at, message) if said.text else []
+        for request in requests:
+            if not request.tool.startswith("transfer_"):  # whom to hand over to is decided where it is done
+                # all but asking again is done when it is called
+                verdicts += [verdict for verdict in self._judge(at, request) if verdict.action == "rewrite"]
         strictest = self._settle_verdicts(at, verdicts, where)
         if strictest is not None and strictest.action == "rewrite":
             wrong = [verdict.decision for verdict in verdicts if verdict.action == "rewrite"]
             return replace(said, again=_what_is_wrong(said, wrong))
         if strictest is not None and self._is_refused(at, strictest, quote=said.text):
-            return Said(f"[A message of {at.agent!r} was not passed on: {strictest.decision.reason}.]")
-        if said.text:
-            for one in self._guards:
-                one.take_note(at, message)
-        return said
+            return _write_refused(at, strictest.decision)
+        return self._take_note(at, message, said) if said.text else said
+
+    def _judge(self, at: Opportunity, step: ProposedStep) -> list[_Verdict]:
+        return [_verdict(one, decision, at) for one in self._guards for decision in one.judge(at, step)]
+
+    def _take_note(self, at: Opportunity, step: ProposedStep, content: ContentT) -> ContentT:
+        for one in self._guards:
+            one.take_note(at, step)
+        return content
 
     def _settle_usage(self, at: Opportunity, said: Said) -> None:
         for one in self._guards:
@@ -503,7 +482,7 @@ class _Guards:
             _, verdicts, quote = self._examine_call(at)
         except Exception:  # counted where the call is made: there it is judged again
             return ""
-        verdict = max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action), default=None)
+        verdict = _strictest(verdicts)
         if verdict is None or verdict.action != "ask" or verdict.guard.ask is not None or len(quote) > _MOST_SHOWN:
             return ""
         question = _question(at, verdict, quote)
@@ -518,41 +497,18 @@ class _Guards:
         names = frozenset(at.tool_names) | (names_behind(at.subject) if needs_names else frozenset())
         heard = (at.handoff_to,) if at.handoff_to else ()
         step = _step(at, "tool_call", at.arguments, at.tool, names, read_arguments(at.arguments), heard)
-        verdicts = [_verdict(one, decision, at) for one in self._guards for decision in one.judge(at, step)]
         only = at.arguments.startswith("[{") and at.arguments.endswith("}]")  # arguments by name alone
         quote = f"{at.tool}({at.arguments[1:-1] if only else at.arguments})"
-        return step, verdicts, quote
+        return step, self._judge(at, step), quote
 
     def _judge_call(self, at: Opportunity, answer: Answer, where: Callable[[], Where | None]) -> Answer:
         step, verdicts, quote = self._examine_call(at)
-        if self._strictest(verdicts) not in ("ask", "block"):  # what is refused costs nothing
-            verdicts += self._spend_call(at, step)
+        if not any(verdict.action in ("ask", "block") for verdict in verdicts):  # what is refused costs nothing
+            verdicts += self._reserve("tool", at, step)
         strictest = self._settle_verdicts(at, verdicts, where)
         if strictest is not None and self._is_refused(at, strictest, quote=quote):
             return Answer(_refusal(at, strictest), is_due=False)
-        for one in self._guards:
-            one.take_note(at, step)
-        return answer
-
-    def _spend_call(self, at: Opportunity, step: ProposedStep) -> list[_Verdict]:
-        verdicts = []
-        for one in self._guards:
-            try:
-                for _, books in one.books:
-                    outcome = books.reserve(
-                        "tool", (at.agent, at.alias), at.run, 0, lambda name: means_agent(name, step)
-                    )
-                    if isinstance(outcome, Overrun):
-                        verdicts.append(_overrun_verdict(one, outcome, at))
-            except Exception as error:
-                verdicts += [_verdict(one, decision, at) for decision in one.failed(step, error)]
-        return verdicts
-
-    def _hear_result(self, at: Opportunity, answer: Answer) -> Answer:
-        step = _step(at, "tool_result", answer.text, at.tool)
-        for one in self._guards:
-            one.take_note(at, step)
-        return answer
+        return self._take_note(at, step, answer)
 
     def _judge_mail(self, at: Opportunity, mail: Mail, where: Callable[[], Where | None]) -> Mail:
         if mail.is_handoff and mail.following:
@@ -579,13 +535,9 @@ class _Guards:
         self, at: Opportunity, names: tuple[str, ...], where: Callable[[], Where | None]
     ) -> _Verdict | None:
         step = _step(at, "delivery", recipients=names)
-        verdicts = [_verdict(one, decision, at) for one in self._guards for decision in one.judge(at, step)]
-        return self._settle_verdicts(at, verdicts, where)
+        return self._settle_verdicts(at, self._judge(at, step), where)
 
     # --- what becomes of decisions
-
-    def _strictest(self, verdicts: Sequence[_Verdict]) -> Action | None:
-        return max((verdict.action for verdict in verdicts), key=ACTIONS.index, default=None)
 
     def _settle_verdicts(
         self, at: Opportunity, verdicts: Sequence[_Verdict], where: Callable[[], Where | None]
@@ -603,7 +555,7 @@ class _Guards:
             if verdict.action == "warn":
                 sentence = f"The guard says of {at.agent!r}: {verdict.decision.advice or verdict.decision.reason}."
                 self._warnings.setdefault(at.run, []).append(sentence)
-        return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action))
+        return _strictest(verdicts)
 
     def _is_refused(self, at: Opportunity, verdict: _Verdict, quote: str = "") -> bool:
         """Return whether a step does not take place; a person may be asked first, and stop the framework for it."""
@@ -682,6 +634,14 @@ def _verdict(one: Guard, decision: Decision, at: Opportunity) -> _Verdict:
     return _Verdict(one, decision, "block")
 
 
+def _strictest(verdicts: Sequence[_Verdict]) -> _Verdict | None:
+    return max(verdicts, key=lambda verdict: ACTIONS.index(verdict.action), default=None)
+
+
+def _write_refused(at: Opportunity, decision: Decision) -> Said:
+    return Said(f"[A message of {at.agent!r} was not passed on: {decision.reason}.]")
+
+
 def _overrun_verdict(one: Guard, overrun: Overrun, at: Opportunity) -> _Verdict:
     budget = overrun.budget
     decision = Decision(budget.action, overrun.reason, budget.name, "budget", at.agent, at.tool)
@@ -754,12 +714,9 @@ def _record(verdict: _Verdict, at: Opportunity, where: Where | None) -> None:
         words.GUARD_KIND: decision.kind,
         words.GUARD_REASON: decision.reason[:500],
     }
-    live.add_event(words.GUARD_EVENT, {**about, words.AGENT_NAME: at.agent, **_tool_attribute(at)})
+    tool = {words.TOOL_NAME: at.tool} if at.tool else {}
+    live.add_event(words.GUARD_EVENT, {**about, words.AGENT_NAME: at.agent, **tool})
     attributes: Any = getattr(live, "attributes", None) or {}
     written = attributes.get(words.GUARD_ACTION)
     if written not in ACTIONS or ACTIONS.index(cast(Action, written)) <= ACTIONS.index(verdict.action):
         live.set_attributes(about)
-
-
-def _tool_attribute(at: Opportunity) -> dict[str, str]:
-    return {words.TOOL_NAME: at.tool} if at.tool else {}

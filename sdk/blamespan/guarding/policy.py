@@ -21,29 +21,17 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.guarding.decisions import ACTIONS, Action
-from blamespan.guarding.tool_names import is_forbidden_name, skeleton
-
-__all__ = [
-    "EVERYBODY",
-    "AgentRule",
-    "ArgumentRule",
-    "Budget",
-    "Pattern",
-    "Policy",
-    "Price",
-    "SignRule",
-    "TextRule",
-    "read_policy",
-]
+from blamespan.guarding.tool_names import is_forbidden_name, is_listed_name, skeleton
 
 EVERYBODY: Final = "*"
 """Stands for every agent."""
@@ -125,37 +113,47 @@ def _re2_compile(text: str) -> Any:  # re2 has no types
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRule:
-    """What one agent may do: `[agents.NAME]`, and `[agents."*"]` for everybody.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRule:
+    """What every rule has.
 
     Attributes:
-        agent: Its name.
-        tools: The tools that it may call, and no others; None where nothing is said. `*` stands for anything.
-        forbidden: Tools that it may not call, in whatever spelling.
-        recipients: Whom it may speak to or hand over to, and nobody else; None where nothing is said.
-        code: What code of its own may use beside pure modules: modules and functions of Python, programs of a shell.
-        action: What is done where it does something else.
+        agent: Whose steps, calls or spending it is for; `*` for everybody's.
+        action: What is done where it is broken.
+        name: Of the rule.
     """
 
     __pydantic_config__ = _STRICT
 
-    agent: str
+    agent: str = EVERYBODY
+    action: Actions = _BLOCK
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRule(PolicyRule):
+    """What one agent may do: `[agents.NAME]`, and `[agents."*"]` for everybody.
+
+    Attributes:
+        tools: The tools that it may call, and no others; None where nothing is said. `*` stands for anything.
+        forbidden: Tools that it may not call, in whatever spelling.
+        recipients: Whom it may speak to or hand over to, and nobody else; None where nothing is said.
+        code: What code of its own may use beside pure modules: modules and functions of Python, programs of a shell.
+    """
+
     tools: tuple[str, ...] | None = None
     forbidden: tuple[str, ...] = ()
     recipients: tuple[str, ...] | None = None
     code: tuple[str, ...] | None = None
-    action: Actions = _BLOCK
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentRule(PolicyRule):
     """What a tool may be called with: `[[arguments]]`.
 
     Attributes:
         tool: Which tool, in whatever spelling; `*` stands for anything.
         argument: Which of its arguments; `to.address` within a table, `items.*.price` in each of a list, `*` for all.
-        agent: Whose calls.
         type: text, number, whole, boolean, list or table.
         at_least: Smallest number.
         at_most: Largest number.
@@ -167,15 +165,10 @@ class ArgumentRule:
         recipients: The mail addresses in it, `*@example.org` for all of one host.
         max_chars: Most characters of the text.
         required: Whether it must be given.
-        action: What is done where it is something else.
-        name: Of the rule.
     """
-
-    __pydantic_config__ = _STRICT
 
     tool: str
     argument: str = "*"
-    agent: str = EVERYBODY
     type: Literal["", "text", "number", "whole", "boolean", "list", "table"] = ""
     at_least: float | None = None
     at_most: float | None = None
@@ -187,8 +180,9 @@ class ArgumentRule:
     recipients: tuple[str, ...] | None = None
     max_chars: int | None = None
     required: bool = False
-    action: Actions = _BLOCK
-    name: str = ""
+
+    def __post_init__(self) -> None:
+        _check_least(self, "max_chars")
 
     def matches_type(self, value: object) -> bool:
         """Check whether a value is of the type that is asked for; true where none is."""
@@ -196,27 +190,19 @@ class ArgumentRule:
         return kinds is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)))
 
 
-@dataclass(frozen=True, slots=True)
-class TextRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextRule(PolicyRule):
     """What messages must not say: `[[texts]]`.
 
     Attributes:
         forbidden_pattern: No part of a message is as this says.
-        agent: Whose messages.
-        action: What is done where one is.
-        name: Of the rule.
     """
 
-    __pydantic_config__ = _STRICT
-
     forbidden_pattern: Pattern
-    agent: str = EVERYBODY
-    action: Actions = _BLOCK
-    name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SignRule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignRule(PolicyRule):
     """What is done where a run shows signs of failing: `[[signs]]`, with one of the first four keys.
 
     Attributes:
@@ -224,51 +210,54 @@ class SignRule:
         suspicion: How likely a step is wrong by what it says against the run so far, 0 to 1: from there on.
         unsupported_reaches: How many agents state a claim that nothing in the run supports: from there on.
         schema: Name of a known failure; `*` for every one.
-        agent: Whose steps.
-        action: What is done.
-        name: Of the rule.
     """
-
-    __pydantic_config__ = _STRICT
 
     check: str | None = None
     suspicion: float | None = None
     unsupported_reaches: int | None = None
     schema: str | None = None
-    agent: str = EVERYBODY
     action: Actions = _OBSERVE
-    name: str = ""
+
+    def __post_init__(self) -> None:
+        given = sum(value is not None for value in (self.check, self.suspicion, self.unsupported_reaches, self.schema))
+        if given != 1:
+            raise ValueError(
+                f"expected one of check, suspicion, unsupported_reaches and schema, got {given} of them. "
+                "Write a table for each"
+            )
+        _check_least(self, "unsupported_reaches", least=1)
+        if self.suspicion is not None and not 0 <= self.suspicion <= 1:
+            raise ValueError(f"suspicion must be from 0 to 1, got {self.suspicion:g}")
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(PolicyRule):
     """How much may be spent: `[[budgets]]`, with at least one of the limits.
 
     Attributes:
-        per: `agent` in each run, `run`, or `day` (UTC; kept in the policy's day file).
-        agent: Whose spending; `*` for everybody's, together unless *per* is `agent`.
+        per: `agent` in each run, `run`, or `day` (UTC; kept in the policy's day file), which count all together.
         calls: Most calls of models and tools, together.
         model_calls: Most calls of models.
         tool_calls: Most calls of tools.
         tokens: Most tokens, sent and answered.
         seconds: Most seconds since the run, or the agent's first step in it, began.
         money: Most money, by the policy's prices.
-        action: What is done with what would go beyond.
-        name: Of the rule.
     """
 
-    __pydantic_config__ = _STRICT
-
     per: Literal["agent", "run", "day"] = "run"
-    agent: str = EVERYBODY
     calls: int | None = None
     model_calls: int | None = None
     tool_calls: int | None = None
     tokens: int | None = None
     seconds: float | None = None
     money: float | None = None
-    action: Actions = _BLOCK
-    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.limits:
+            raise ValueError(f"expected a limit, got none. Write one of {', '.join(_LIMITS)}")
+        _check_least(self, *_LIMITS)
+        if self.per == "day" and self.seconds is not None:
+            raise ValueError("seconds are per agent or run, got per = 'day'. Use another limit")
 
     @property
     def limits(self) -> dict[str, float]:
@@ -324,6 +313,11 @@ class Policy:
     source: str = ""
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        _check_least(self, "rewrites")
+        if not self.prices and any(budget.money is not None for budget in self.budgets):
+            raise ValueError('money needs prices, got none. Write [prices."*"] with sent and answered')
+
     @property
     def named_agents(self) -> tuple[str, ...]:
         """The agents that it names, in order."""
@@ -339,8 +333,16 @@ class Policy:
         return tuple(dict.fromkeys(name for name in (*of_agents, *of_arguments, *self.code_tools) if "*" not in name))
 
     @property
-    def _rules(self) -> tuple[ArgumentRule | TextRule | SignRule | Budget, ...]:
+    def _rules(self) -> tuple[PolicyRule, ...]:
         return (*self.arguments, *self.texts, *self.signs, *self.budgets)
+
+    def find_unknown_names(self, *, agents: Collection[str], tools: Collection[str]) -> Iterator[str]:
+        """Yield a line for each agent and tool that it names and the program has not; of no names nothing is said."""
+        for kind, named, known in (("agent", self.named_agents, agents), ("tool", self.named_tools, tools)):
+            for name in named if known else ():
+                if name not in known:
+                    near = get_close_matches(name, sorted(known), n=1, cutoff=0.0)[0]
+                    yield f"{kind} {name!r}. Nearest known: {near!r}"
 
 
 def read_policy(path: str | os.PathLike[str]) -> Policy:
@@ -383,11 +385,7 @@ def parse_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
         policy: Policy = _reader().validate_json(json.dumps({**rows, "source": where}, default=str))
     except ValidationError as error:
         raise ConfigError(_describe_mistake(error.errors()[0], table, where)) from error
-    _check_least(where, "rewrites", policy.rewrites)
-    for kind in ("arguments", "signs", "budgets"):
-        for number, rule in enumerate(getattr(policy, kind), 1):
-            _check_rule(rule, policy, f"{where}, [[{kind}]] number {number}")
-    return _resolve(policy)
+    return replace(policy, notes=tuple(dict.fromkeys(_find_contradictions(policy))))
 
 
 @lru_cache(maxsize=1)
@@ -442,7 +440,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
 def _describe_mistake(mistake: Any, table: Mapping[str, Any], where: str) -> str:  # as pydantic gives it
     """Say what is wrong in a policy: where, what is expected, what is there, and the nearest that is known."""
     location, kind, value = mistake["loc"], mistake["type"], mistake["input"]
-    section = str(location[0])
+    section = str(location[0]) if location else ""
     is_nested = section in _RECORDS and len(location) > 1
     record: type = Policy
     place, keys = where, location
@@ -462,7 +460,7 @@ def _describe_mistake(mistake: Any, table: Mapping[str, Any], where: str) -> str
         near = get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
         return f"{place}: {key}: expected one of {', '.join(choices)}, got {value!r}. Nearest: {near!r}"
     if kind == "value_error":
-        return f"{place}: {key}: {mistake['ctx']['error']}"
+        return f"{place}: {key + ': ' if key else ''}{mistake['ctx']['error']}"
     if section in _RECORDS and len(location) == 1:
         form = f"[{section}.NAME]" if section in ("agents", "prices") else f"[[{section}]]"
         return f"{where}: expected {form} tables, got {section} = {value!r}"
@@ -477,112 +475,68 @@ def _row_of(table: Mapping[str, Any], location: Sequence[Any]) -> Any:
     return table[location[0]][location[1]] if len(location) > 2 else table
 
 
-def _check_least(where: str, key: str, value: float | None, least: int = 0) -> None:
-    if value is not None and not value >= least:
-        kind = "number" if key in ("seconds", "money") else "whole number"
-        raise ConfigError(f"{where}: {key}: expected a {kind} from {least}, got {value!r}")
+def _check_least(rule: object, *keys: str, least: int = 0) -> None:
+    for key in keys:
+        value = getattr(rule, key)
+        if value is not None and not value >= least:
+            kind = "number" if key in ("seconds", "money") else "whole number"
+            raise ValueError(f"{key}: expected a {kind} from {least}, got {value!r}")
 
 
-def _check_rule(rule: ArgumentRule | SignRule | Budget, policy: Policy, where: str) -> None:
-    if isinstance(rule, ArgumentRule):
-        _check_least(where, "max_chars", rule.max_chars)
-    elif isinstance(rule, SignRule):
-        given = sum(value is not None for value in (rule.check, rule.suspicion, rule.unsupported_reaches, rule.schema))
-        if given != 1:
-            raise ConfigError(
-                f"{where}: expected one of check, suspicion, unsupported_reaches and schema, got {given} of them. "
-                "Write a table for each"
-            )
-        _check_least(where, "unsupported_reaches", rule.unsupported_reaches, 1)
-        if rule.suspicion is not None and not 0 <= rule.suspicion <= 1:
-            raise ConfigError(f"{where}: suspicion must be from 0 to 1, got {rule.suspicion:g}")
-    else:
-        if not rule.limits:
-            raise ConfigError(f"{where}: expected a limit, got none. Write one of {', '.join(_LIMITS)}")
-        for unit, limit in rule.limits.items():
-            _check_least(where, unit, limit)
-        if rule.money is not None and not policy.prices:
-            raise ConfigError(f'{where}: money needs prices, got none. Write [prices."*"] with sent and answered')
-        if rule.per == "day" and rule.seconds is not None:
-            raise ConfigError(f"{where}: seconds are per agent or run, got per = 'day'. Use another limit")
+def _find_contradictions(policy: Policy) -> Iterator[str]:
+    """Yield what contradicts itself, and what holds therefore: the stricter."""
+    everybody = policy.agents.get(EVERYBODY)
+    for agent in policy.agents.values():
+        yield from _compare_tools(agent, everybody if agent is not everybody else None)
+    for argument in policy.arguments:
+        yield from _find_empty_range(argument)
+    yield from _compare_limits(policy.arguments, ("tool", "argument", "agent"), ("at_most", "at_least", "max_chars"))
+    yield from _compare_limits(policy.budgets, ("per", "agent"), _LIMITS)
+    for one, other in _list_pairs(policy.signs, ("agent", "check", "schema", "suspicion", "unsupported_reaches")):
+        if one.action != other.action:
+            actions = one.action[0], other.action[0]
+            stricter = max(actions, key=ACTIONS.index)
+            yield f"{one.name} and {other.name}: {actions[0]} and {actions[1]} for the same: {stricter} holds"
 
 
-def _resolve(policy: Policy) -> Policy:
-    """Let the stricter of contradicting rules hold, and note what contradicts what."""
-    notes: list[str] = []
-    for rule in policy.agents.values():
-        whose = f"agent {rule.agent!r}"
-        notes += [
-            f"{whose}: {tool!r} is allowed and forbidden: it is forbidden"
-            for tool in rule.tools or ()
-            if "*" not in tool and is_forbidden_name((tool,), rule.forbidden)
-        ]
-        notes += [
-            f"{whose}: two tools look like {tool!r}: each must be spelt as it stands here"
-            for tool in _reappearing(rule.tools or ())
-        ]
-        everybody = policy.agents.get(EVERYBODY)
-        if everybody is not None and rule is not everybody:
-            notes += _compare_with_everybody(rule, everybody)
-    notes += _compare_arguments(policy.arguments)
-    notes += _compare_budgets(policy.budgets)
-    notes += _compare_actions(policy)
-    return replace(policy, notes=tuple(dict.fromkeys(notes)))
+def _compare_tools(rule: AgentRule, everybody: AgentRule | None) -> Iterator[str]:
+    shapes = [skeleton(tool) for tool in rule.tools or ()]
+    for tool, shape in zip(rule.tools or (), shapes, strict=True):
+        if shapes.count(shape) > 1:
+            yield f"agent {rule.agent!r}: two tools look like {tool!r}: each must be spelt as it stands here"
+        if "*" in tool:
+            continue
+        is_here = f"agent {rule.agent!r}: {tool!r} is allowed"
+        if is_forbidden_name((tool,), rule.forbidden):
+            yield f"{is_here} and forbidden: it is forbidden"
+        if everybody is None:
+            continue
+        if is_forbidden_name((tool,), everybody.forbidden):
+            yield f"{is_here} here and forbidden to everybody: it is forbidden"
+        elif everybody.tools is not None and not is_listed_name(tool, everybody.tools):
+            yield f"{is_here} here, but not among everybody's tools: it is forbidden"
 
 
-def _compare_with_everybody(rule: AgentRule, everybody: AgentRule) -> Iterable[str]:
-    for tool in rule.tools or ():
-        if "*" not in tool and is_forbidden_name((tool,), everybody.forbidden):
-            yield f"agent {rule.agent!r}: {tool!r} is allowed here and forbidden to everybody: it is forbidden"
-        elif (
-            everybody.tools is not None
-            and "*" not in tool
-            and tool not in everybody.tools
-            and "*" not in everybody.tools
-        ):
-            yield f"agent {rule.agent!r}: {tool!r} is allowed here, but not among everybody's tools: it is forbidden"
+def _find_empty_range(rule: ArgumentRule) -> Iterator[str]:
+    if rule.at_least is not None and rule.at_most is not None and rule.at_least > rule.at_most:
+        yield f"{rule.name}: at_least {rule.at_least:g} is over at_most {rule.at_most:g}: no value passes"
+    for value in rule.one_of or ():
+        if value in rule.none_of:
+            yield f"{rule.name}: {value!r} is in one_of and none_of: it does not pass"
 
 
-def _compare_arguments(rules: Sequence[ArgumentRule]) -> Iterable[str]:
-    for rule in rules:
-        if rule.at_least is not None and rule.at_most is not None and rule.at_least > rule.at_most:
-            yield f"{rule.name}: at_least {rule.at_least:g} is over at_most {rule.at_most:g}: no value passes"
-        for value in rule.one_of or ():
-            if value in rule.none_of:
-                yield f"{rule.name}: {value!r} is in one_of and none_of: it does not pass"
-    for number, rule in enumerate(rules):
-        for other in rules[:number]:
-            if (other.tool, other.argument, other.agent) != (rule.tool, rule.argument, rule.agent):
-                continue
-            for limit, stricter in (("at_most", min), ("at_least", max), ("max_chars", min)):
-                values = [getattr(one, limit) for one in (other, rule) if getattr(one, limit) is not None]
-                if len(values) == 2 and values[0] != values[1]:
-                    both = f"{limit} {values[0]:g} and {values[1]:g}"
-                    yield f"{other.name} and {rule.name}: {both}: {stricter(values):g} holds"
+def _compare_limits(rules: Sequence[Any], subject: Sequence[str], limits: Sequence[str]) -> Iterator[str]:
+    for one, other in _list_pairs(rules, subject):
+        for limit in limits:
+            values = getattr(one, limit), getattr(other, limit)
+            if None not in values and values[0] != values[1]:
+                stricter = max(values) if limit == "at_least" else min(values)
+                both = f"{limit} {values[0]:g} and {values[1]:g}"
+                yield f"{one.name} and {other.name}: {both}: {stricter:g} holds"
 
 
-def _compare_budgets(budgets: Sequence[Budget]) -> Iterable[str]:
-    for number, budget in enumerate(budgets):
-        for other in budgets[:number]:
-            if (other.per, other.agent) != (budget.per, budget.agent):
-                continue
-            for unit in other.limits.keys() & budget.limits.keys():
-                values = other.limits[unit], budget.limits[unit]
-                if values[0] != values[1]:
-                    both = f"{unit} {values[0]:g} and {values[1]:g}"
-                    yield f"{other.name} and {budget.name}: {both}: {min(values):g} holds"
-
-
-def _compare_actions(policy: Policy) -> Iterable[str]:
-    by_subject: dict[tuple[object, ...], tuple[str, Actions]] = {}
-    for sign in policy.signs:
-        subject = (sign.agent, sign.check, sign.schema, sign.suspicion, sign.unsupported_reaches)
-        name, actions = by_subject.setdefault(subject, (sign.name, sign.action))
-        if actions != sign.action:
-            stricter = max(actions[0], sign.action[0], key=ACTIONS.index)
-            yield f"{name} and {sign.name}: {actions[0]} and {sign.action[0]} for the same: {stricter} holds"
-
-
-def _reappearing(names: Sequence[str]) -> list[str]:
-    shapes = [skeleton(name) for name in names]
-    return [name for name, shape in zip(names, shapes, strict=True) if shapes.count(shape) > 1]
+def _list_pairs(rules: Sequence[Any], subject: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """Yield the rules of one kind that are about the same, each with an earlier one."""
+    for earlier, later in combinations(rules, 2):
+        if all(getattr(earlier, key) == getattr(later, key) for key in subject):
+            yield earlier, later

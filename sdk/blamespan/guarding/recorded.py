@@ -8,8 +8,6 @@ from blamespan import conventions as words
 from blamespan.guarding.decisions import ACTIONS, Action
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["GuardMark", "read_guard_mark", "read_guard_marks"]
-
 
 @dataclass(frozen=True, slots=True)
 class GuardMark:

@@ -20,8 +20,6 @@ from blamespan.guarding.policy import EVERYBODY, AgentRule, ArgumentRule, Policy
 from blamespan.guarding.tool_names import is_forbidden_name, is_listed_name, make_plain
 from blamespan.intercepting.boundaries import CODE_TOOL
 
-__all__ = ["CODE_TOOLS", "judge_step", "means_agent", "read_arguments"]
-
 CODE_TOOLS: Final[Mapping[str, str]] = {
     **dict.fromkeys((CODE_TOOL, "run_code"), ""),
     **dict.fromkeys(("CodeExecutor", "code_interpreter", "python", "python_repl", "python_repl_ast"), "python"),
@@ -31,9 +29,15 @@ CODE_TOOLS: Final[Mapping[str, str]] = {
 """Tools whose arguments are code, as frameworks call them, and its language; empty where its label says it."""
 _LANGUAGE_KEYS: Final = ("lang", "language")
 
-_CURRENCY = r"(?:[€$£¥]|EUR|USD|GBP|CHF|JPY|CNY|AUD|CAD|SEK|NOK|DKK|PLN)"
-_NUMBER = re.compile(rf"(?i:{_CURRENCY})?\s*([+-]?[\d.,' _]*\d(?:[eE][+-]?\d{{1,3}})?)\s*(?i:{_CURRENCY})?")
-_GROUPED = re.compile(r"\d{1,3}(?:([.,' _])\d{3})(?:\1\d{3})*")
+_CURRENCY = r"(?i:[€$£¥]|EUR|USD|GBP|CHF|JPY|CNY|AUD|CAD|SEK|NOK|DKK|PLN)?"
+_EXPONENT = r"(?:[eE][+-]?\d{1,3})?"
+_AMOUNTS = tuple(
+    (group, mark, re.compile(rf"(?=.?[\d.])[+-]?(?:\d{{1,3}}(?:[{group}]\d{{3}})+|\d*){decimals}{_EXPONENT}"))
+    for group in ".,' _"
+    for mark, decimals in ((".", r"(?:\.\d+)?"), (",", r"(?:,\d{1,2})?"))
+    if group != mark
+)
+"""How a number may be written: what parts its thousands, what its decimals, and the form of that."""
 _MAX_DEPTH = 12
 
 
@@ -226,22 +230,11 @@ def _as_number(value: object) -> float | None:
         return _parse(str(value)) if not isinstance(value, int) or abs(value) < 10**300 else None
     if not isinstance(value, str):
         return None
-    match = _NUMBER.fullmatch(unicodedata.normalize("NFKC", value).strip())
-    numbers = [number for text in _readings(match[1]) if (number := _parse(text)) is not None] if match else []
+    text = unicodedata.normalize("NFKC", value).strip()
+    text = re.fullmatch(rf"{_CURRENCY}\s*(.*?)\s*{_CURRENCY}", text, re.DOTALL)[1]  # type: ignore[index]  # it always does
+    written = [text.replace(group, "").replace(mark, ".") for group, mark, form in _AMOUNTS if form.fullmatch(text)]
+    numbers = [number for one in written if (number := _parse(one)) is not None]
     return max(numbers, key=abs, default=None)  # 1.500 may be fifteen hundred: the larger one counts
-
-
-def _readings(text: str) -> Iterator[str]:
-    """Yield what a number may mean: its last sign may part thousands, or decimals where it stands once."""
-    sign, digits = re.fullmatch(r"([+-]?)(.*)", text).groups()  # type: ignore[union-attr]  # it always matches
-    if re.fullmatch(r"\d*\.?\d+(?:[eE][+-]?\d+)?", digits):
-        yield sign + digits
-    whole, _, decimals = re.fullmatch(r"(.*?)(?:([.,])(\d+))?", digits).groups(default="")  # type: ignore[union-attr]
-    for grouped, rest in ((digits, ""), (whole, decimals)):
-        if _GROUPED.fullmatch(grouped):
-            yield f"{sign}{re.sub(r'[^0-9]', '', grouped)}.{rest or 0}"
-    if re.fullmatch(r"\d+,\d{1,2}", digits):
-        yield sign + digits.replace(",", ".")
 
 
 def _parse(text: str) -> float | None:

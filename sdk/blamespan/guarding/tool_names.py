@@ -14,8 +14,6 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["is_forbidden_name", "is_listed_name", "make_plain", "skeleton"]
-
 _UNKNOWN: Final = "\0"
 """Stands in a skeleton for a character that may look like any other, like two, or like none."""
 

@@ -20,8 +20,6 @@ from blamespan.guarding.rules import means_agent, read_arguments
 from blamespan.intercepting.boundaries import Opportunity, RunScope
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["TriedRun", "TriedStep", "try_run"]
-
 
 @dataclass(frozen=True, slots=True)
 class TriedStep:

@@ -12,8 +12,6 @@ from blamespan.guarding.policy import Policy, SignRule
 from blamespan.guarding.rules import means_agent
 from blamespan.plugins import load_part
 
-__all__ = ["Sign", "SignKind", "Watcher", "judge_signs", "make_watcher"]
-
 SignKind: TypeAlias = Literal["check", "suspicion", "spread", "schema"]
 
 

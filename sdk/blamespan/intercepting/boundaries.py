@@ -18,30 +18,6 @@ from opentelemetry.trace import Span, SpanContext
 
 from blamespan.trace import Usage
 
-__all__ = [
-    "CODE_TOOL",
-    "Answer",
-    "Applied",
-    "Change",
-    "Content",
-    "ContentT",
-    "Hooks",
-    "Interceptor",
-    "Line",
-    "Mail",
-    "Mechanism",
-    "Missed",
-    "MustWait",
-    "Opportunity",
-    "PlannedFault",
-    "Question",
-    "RunScope",
-    "Said",
-    "ToolCall",
-    "Where",
-    "current_run",
-]
-
 Mechanism: TypeAlias = Literal["prompt", "memory", "response", "tool", "routing"]
 """Where a fault is written: into what an agent is told, what is left of its history, what it answers, what a tool
 does, or who hears it and who is next."""
@@ -56,6 +32,9 @@ class ToolCall:
     id: str = ""
 
 
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One message of what a model is sent.
@@ -68,7 +47,7 @@ class Line:
         place: Its place in what the framework sends; -1 for one that a fault has made up.
     """
 
-    role: Literal["system", "user", "assistant", "tool"]
+    role: Role
     text: str
     sender: str = ""
     calls: tuple[ToolCall, ...] = ()

@@ -16,8 +16,6 @@ from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import ContentT, Hooks, Opportunity, RunScope, Said, Where
 from blamespan.plugins import load_part
 
-__all__ = ["Listener", "active", "installed", "listen", "stop_listening"]
-
 _PARTS = ("autogen_hooks", "langgraph_hooks")
 
 

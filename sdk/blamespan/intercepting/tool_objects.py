@@ -29,21 +29,11 @@ from typing import Any, Final, TypeAlias
 
 from blamespan.instrumenting.forking import renewed_after_fork
 
-__all__ = ["KnownTools", "known_tools", "names_behind"]
-
 _FUNCTION_KEYS: Final = ("_func", "func", "coroutine", "_function", "fn", "afunc", "__wrapped__")
 """Where tools of AutoGen, LangChain and others keep the function that they call."""
 _PART_KEYS: Final = (
-    "bound",
-    "first",
-    "middle",
-    "last",
-    "steps",
-    "steps__",
-    "branches",
-    "default",
-    "runnable",
-    "mapper",
+    *("bound", "first", "middle", "last", "steps", "steps__"),
+    *("branches", "default", "runnable", "mapper"),
 )
 """Where chains of LangChain keep what they are made of."""
 _NAME_KEYS: Final = ("_name", "name")

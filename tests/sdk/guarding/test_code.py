@@ -133,12 +133,26 @@ REACHES_FOR_MORE = (
     "%run x.py",
     "!ls",
     "python\nimport os",
+    "if 1:\n    def f(): return send_money(5)\n    f()\nsend_money = 1",
+    "def g(h):\n    while h:\n        yield h.pop()()\nL = []\nit = g(L)\ndef f(): return send_money(5)\nL[0:0] = [f]\nfor x in it: pass\nsend_money = 1",
+    "def g(h):\n    while h:\n        yield h.pop()()\nL = []\nit = g(L)\ndef f(): return send_money(5)\nL[0:0] = [f]\na, = it\nsend_money = 1",
+    "def g(h):\n    while h:\n        yield h.pop()()\nL = []\nit = g(L)\ndef f(): return send_money(5)\nL[0:0] = [f]\ndef h(x=[*it]): pass\nsend_money = 1",
+    "send_money = 1\ndef f():\n    global send_money\n    try:\n        1/0\n    except ZeroDivisionError as send_money:\n        pass\nf()\nsend_money(5)",
+    "try:\n    1/0\nexcept ZeroDivisionError as send_money:\n    g = lambda: send_money(5)\ng()",
+    "try:\n    1/0\nexcept ZeroDivisionError as send_money:\n    g = (send_money(5) for x in [1])\nlist(g)",
+    "def outer():\n    send_money = 1\n    def inner():\n        global send_money\n        return send_money(5)\n    return inner()\nouter()",
+    "[0 and (send_money := 1) for x in [1]]\nsend_money(5)",
+    "[x for send_money in send_money(5)]",
+    "def run(f):\n    f(0)\n    return f\n@run\ndef send_money(x):\n    return send_money(5)",
+    "from functools import lru_cache\n@lru_cache(send_money(5))\ndef f(): pass",
+    "with open('x') as f:\n    send_money = 1\nsend_money(5)",
+    "with memoryview(b'x'):\n    send_money = 1\nsend_money(5)",
+    "x = []\nx.y = 1",
+    "class send_money: pass",
 )
 """Python that reaches, or may reach, what it was not given: each calls `send_money` or leads to the interpreter."""
 
 ORDINARY = (
-    "from dataclasses import dataclass\n@dataclass\nclass V:\n    x: float\n    y: float\n    def __add__(self, o):\n        return V(self.x+o.x, self.y+o.y)\nprint(V(1,2)+V(3,4))",
-    "class S:\n    def __init__(self):\n        self._items=[]\n    @property\n    def size(self):\n        return len(self._items)\n    @staticmethod\n    def make():\n        return S()\n    def push(self, x):\n        self._items.append(x)\ns=S.make()\ns.push(1)\nprint(s.size)",
     "from math import sqrt, pi\ndef area(r):\n    return pi*r**2\nfor r in range(3):\n    print(f'{r}: {area(r):.3f} {sqrt(r)}')",
     "def fizz(n):\n    out=[]\n    for i in range(1,n+1):\n        if i%15==0:\n            out.append('FizzBuzz')\n        elif i%3==0:\n            out.append('Fizz')\n        else:\n            out.append(str(i))\n    return out\nprint('\\n'.join(fizz(15)))",
     "import statistics as st\ndata=[2,4,4]\nprint(st.mean(data), st.stdev(data))\nassert st.mean(data) > 3, 'x'",
@@ -149,7 +163,6 @@ ORDINARY = (
     "from datetime import date, timedelta\nstart = date(2025, 3, 3)\ndue = start + timedelta(days=30)\nprint(due.strftime('%d %B %Y'), due.weekday())",
     "matrix=[[1,2],[3,4]]\nprint([list(r) for r in zip(*matrix)])\nprint(any(x>3 for r in matrix for x in r))",
     "print(1)",
-    "class Node:\n    def __init__(self, v, nxt=None):\n        self.v=v\n        self.nxt=nxt\nhead=Node(1)\nhead.nxt=Node(2)\nprint(head.nxt.v)",
     "import itertools, operator\nfrom functools import reduce\nprint(reduce(operator.mul, [1,2,3]), list(itertools.combinations([1,2,3],2)))",
     "import re\nfor m in re.finditer(r'\\d+', 'a1b22'):\n    print(m.group(), m.start())",
     "global_total = 0\ndef add(x):\n    global global_total\n    global_total += x\nadd(3)\nprint(global_total)",
@@ -157,6 +170,9 @@ ORDINARY = (
     "import heapq\nh=[]\nheapq.heappush(h,(1,'a'))\nprint(heapq.heappop(h))",
     "from collections import deque\nq=deque([1])\nwhile q:\n    print(q.popleft())",
     "print(sum(range(10)))",
+    "from __future__ import annotations\nfrom functools import lru_cache\nRATE = 60 * 60\ndef main(n: list[int]) -> None:\n    print(helper(n), LIMIT)\n@lru_cache(maxsize=None)\ndef helper(n):\n    return n\nLIMIT = 3\nif __name__ == '__main__':\n    main([1])",
+    "def count():\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n        return n\n    return up\nprint(count()())",
+    "[[y for y in row if y] for row in [[1], [0]]]",
     "x={'a':1}\nprint(x['a'])",
     "def main():\n    return helper(3)\ndef helper(n):\n    return n*2\nif __name__=='__main__':\n    print(main())",
     "from collections import Counter, defaultdict\nc=Counter('abc')\nd=defaultdict(list)\nfor k in c:\n    d[k].append(1)\nprint(sorted(c.items(), key=lambda t: -t[1])[:3])",
@@ -166,10 +182,8 @@ ORDINARY = (
     "from typing import List\ndef f(xs: List[int]) -> int:\n    return sum(xs)\nprint(f([1]))",
     "import re\nm = re.search(r'(\\d+)','a12')\nprint(m.group(1) if m else None)",
     "from functools import lru_cache\n@lru_cache(maxsize=None)\ndef fib(n):\n    return n if n<2 else fib(n-1)+fib(n-2)\nprint(fib(30))",
-    "class E(Exception):\n    def __init__(self, m):\n        super().__init__(m)\nraise E('x')",
     "n=5\nwhile n:\n    n-=1\nprint(n)",
     "from datetime import datetime\nprint(datetime.now().year, datetime(2025,1,1).strftime('%Y'))",
-    "from enum import Enum\nclass C(Enum):\n    RED=1\nprint(C.RED.value)",
     "def f():\n    if (n := 3) > 2:\n        return n\nprint(f())",
     "x = 3\nif x > 2:\n    y = 'big'\nelse:\n    y = 'small'\nprint(y)",
     "über = 'café'\nprint(über)",
@@ -185,8 +199,25 @@ def test_python_that_reaches_for_more_is_not_allowed(code: str) -> None:
 
 @pytest.mark.parametrize("code", ORDINARY)
 def test_ordinary_python_passes(code: str) -> None:
-    """The sound twin: loops, functions, classes and pure modules need nobody's leave."""
+    """The sound twin: loops, functions and pure modules need nobody's leave."""
     assert find_breach(code, "python", NOTHING) == ""
+
+
+ASKED_ABOUT = (
+    "from dataclasses import dataclass\n@dataclass\nclass V:\n    x: float\nprint(V(1))",
+    "class S:\n    def size(self):\n        return 1\nprint(S().size())",
+    "class E(Exception):\n    pass\nraise E('x')",
+    "from enum import Enum\nclass C(Enum):\n    RED = 1",
+    "def timed(f):\n    return f\n@timed\ndef g():\n    return 1\ng()",
+    "if True:\n    def f():\n        return 1\n    print(f())",
+    "a = []\na.b = 1",
+)
+
+
+@pytest.mark.parametrize("code", ASKED_ABOUT)
+def test_classes_and_decorators_are_asked_about(code: str) -> None:
+    """What may be harmless but is not judged does not pass by itself: the rule's action holds."""
+    assert find_breach(code, "python", NOTHING)
 
 
 SHELL_THAT_DOES_MORE = (

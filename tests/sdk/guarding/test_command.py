@@ -70,7 +70,7 @@ def test_policy_is_said_in_sentences(policy: Path) -> None:
     assert result.stdout.splitlines() == [
         "'clerk' may call 'look', 'pay', and no other tool. Else: block.",
         "arguments 1: 'amount' of 'pay' is at most 10. Else: ask, then block.",
-        "texts 1: no message has a part as 'maybe' says, wherever it stands. Else: observe.",
+        "texts 1: a message has no part as 'maybe' says, wherever it stands. Else: observe.",
         "Where the guard itself fails, the step passes.",
     ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blamespan.errors import ConfigError
-from blamespan.guarding.guard import refuse_unknown_names
+from blamespan.guarding.guard import guard
 from blamespan.guarding.policy import Pattern, Policy, read_policy
 
 SOUND = """
@@ -109,15 +109,16 @@ def test_what_is_no_policy_is_refused_by_name(tmp_path: Path, text: str, message
         read(tmp_path, text)
 
 
-def test_unknown_agents_and_tools_are_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_unknown_agents_and_tools_are_named_with_the_nearest(tmp_path: Path) -> None:
     """Where the program's names are known, a policy for others is a mistake; for known ones it is none."""
     policy = read(tmp_path, "[agents.support]\ntools = ['refund']")
 
-    refuse_unknown_names(policy, agents=["support", "reviewer"], tools=["refund"])
-    with pytest.raises(ConfigError, match=r"unknown agent 'support'. Nearest known: 'suport'"):
-        refuse_unknown_names(policy, agents=["suport"], tools=["refund"])
+    assert not list(policy.find_unknown_names(agents=["support", "reviewer"], tools=["refund"]))
+    assert not list(policy.find_unknown_names(agents=[], tools=[]))
+    (unknown,) = policy.find_unknown_names(agents=["suport"], tools=["refund"])
+    assert unknown == "agent 'support'. Nearest known: 'suport'"
     with pytest.raises(ConfigError, match=r"unknown tool 'refund'. Nearest known: 'refunds'"):
-        refuse_unknown_names(policy, agents=["support"], tools=["refunds"])
+        guard(policy, agents=["support"], tools=["refunds"])
 
 
 @pytest.mark.parametrize(

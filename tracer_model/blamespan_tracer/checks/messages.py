@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -249,8 +250,9 @@ def _are_derived(numbers: Sequence[str], latest: Sequence[str]) -> Iterator[bool
             yield bool(hits.any())
 
 
-def _split(text: str) -> Iterator[str]:
-    return (sentence.strip() for part in text_ends(text) for sentence in split_sentences(part))
+@lru_cache(maxsize=8)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(sentence.strip() for part in text_ends(text) for sentence in split_sentences(part))
 
 
 def _sentence_around(text: str, match: re.Match[str]) -> str:

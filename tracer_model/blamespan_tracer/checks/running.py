@@ -96,6 +96,7 @@ class RunningChecks:
         self._objected_to: set[str] = set()
         self._examined: tuple[Step, _StepReading] | None = None
         self._conflicts: tuple[_StepReading, tuple[_RunningConflict, ...]] | None = None
+        self._said: tuple[_StepReading, SaidMessage] | None = None
         if self._examine:
             self._keep(self._read("task", "", task))
             self._keep_units(task)
@@ -330,7 +331,9 @@ class RunningChecks:
 
     def _find_in_message(self, rule: MessageRule, run: ExaminedRun, reading: _StepReading) -> Iterator[Finding]:
         content = run.trace.steps[0].content
-        if not content.lstrip().startswith("{"):  # what a program is to read is no prose
+        if content.lstrip().startswith("{"):  # what a program is to read is no prose
+            return
+        if self._said is None or self._said[0] is not reading:  # several rules ask for it
             said = SaidMessage(
                 self._task,
                 content,
@@ -342,7 +345,8 @@ class RunningChecks:
                 [one for one in reading.text_numbers if one in reading.spoken_numbers and not self._is_known(one)],
                 [*self._numbers, *reading.numbers][-_LATEST_NUMBERS:],
             )
-            yield from rule.find(said)
+            self._said = reading, said
+        yield from rule.find(self._said[1])
 
     def _find_asked(self, run: ExaminedRun, reading: _StepReading) -> Iterator[Finding]:
         """Look for somebody who cannot go on without what the task, a tool or anybody has stated before."""
@@ -469,8 +473,12 @@ class _Recent(Generic[_Key, _Value]):
             self._values.popitem(last=False)
 
     def put_all(self: _Recent[_Key, None], keys: Iterable[_Key]) -> None:
+        values = self._values
         for key in keys:
-            self.put(key, None)
+            values[key] = None
+            values.move_to_end(key)
+        while len(values) > self._most:
+            values.popitem(last=False)
 
     def count(self, keys: Iterable[_Key]) -> int:
         return sum(map(self._values.__contains__, keys))
