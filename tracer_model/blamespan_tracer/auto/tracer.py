@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,11 +112,10 @@ class AutoTracer:
         checks: Sequence[Check] = CONTRACTS,
         check_files: str = "",
     ) -> None:
-        beside = (network.network.digest, lexical.lexicon.digest)
-        if (weights.network, weights.lexical) != beside:
+        if weights.lexical != lexical.lexicon.digest:
             raise TracerUnavailable(
-                f"expected the network {weights.network!r} and the lexicon {weights.lexical!r} that the tracer auto "
-                f"was trained beside, got {beside!r}. Use `--tracer network`, or train auto again"
+                f"expected the lexicon {weights.lexical!r} that the tracer auto was trained beside, got "
+                f"{lexical.lexicon.digest!r}. Use `--tracer network`, or train auto again"
             )
         self._weights, self._network, self._lexical, self._outcome_head = weights, network, lexical, outcome_head
         self._step_head, self._checks, self._check_files = step_head, tuple(checks), check_files
@@ -140,16 +138,11 @@ class AutoTracer:
 
         Raises:
             ConfigError: if a variable is wrong.
-            MissingExtra: if a device is asked for and PyTorch is not installed.
-            TracerUnavailable: if weights are missing or damaged, or there is no such device.
+            TracerUnavailable: if weights are missing or damaged.
         """
-        weights = AutoWeights.load(BUNDLED)
-        network = NetworkTracer.in_use()
-        if os.environ.get("BLAMESPAN_NETWORK_WEIGHTS", "").strip():
-            weights = replace(weights, network=network.network.digest)
         return cls(
-            weights,
-            network,
+            AutoWeights.load(BUNDLED),
+            NetworkTracer.in_use(),
             LexicalTracer.bundled(),
             outcome_head_in_use(),
             step_head_in_use(),
@@ -183,16 +176,6 @@ class AutoTracer:
         if self._step_head is not None:
             settings["step head"] = self._step_head.digest
         return settings
-
-    @property
-    def device(self) -> str:
-        """Where the network computes: `cpu`, or as PyTorch calls it."""
-        return self._network.device
-
-    @property
-    def batch_runs(self) -> int:
-        """How many runs it takes at once."""
-        return self._network.batch_runs
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
@@ -245,9 +228,7 @@ class AutoTracer:
             by_tracer = shares_of_steps(run, rows, len(trace.steps))
             rows = _gather(run, self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed))
             set_mass = self._step_head.set_mass
-        verdict = self._network.build_verdict(
-            trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
-        )
+        verdict = self._network.build_verdict(trace, run, results, replace(prediction, shares=rows), set_mass)
         blames = [step.score for step in verdict.steps]
         failure = f"no claims are quoted of trace {trace.trace_id}"
         claims = ask_part(lambda: quote_claims(trace, blames, reading.observed, weights.table), _log, failure) or []
