@@ -39,12 +39,11 @@ Floats: TypeAlias = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class _SuspectAgent:
-    """One agent's scores, as probabilities, as what they count, and as shares of its own steps."""
+    """One agent's scores, as probabilities and as shares of its own steps."""
 
     features: AgentFeatures
     scores: AgentScores
     probabilities: Floats  # (K,)
-    answers: Floats  # (K,)
     shares: list[float]  # (S,)
 
 
@@ -165,7 +164,7 @@ class LexicalTracer:
         by_step = iter(suspicion(np.concatenate([score.by_step for score in scores]), answers[owner]).tolist())
         return [
             _SuspectAgent(*each, begin_shares([next(by_step) for _ in each[0].steps]))
-            for each in zip(agents, scores, probabilities, answers, strict=True)
+            for each in zip(agents, scores, probabilities, strict=True)
         ]
 
     def _weigh_possible_modes(self, case: _LexicalRun) -> Floats:
