@@ -79,7 +79,7 @@ def parts(_: None = None) -> dict[str, float]:
         return done
 
     timed("rebuild", lambda: [rebuild(each) for each in spans])
-    read = timed("words", lambda: [run for batch in in_batches(traces) for run in read_batch(batch).agents])
+    read = timed("words", lambda: [run for batch in in_batches(traces) for run in read_batch(batch)])
     timed("lexicon", lambda: tracer.lexicon.score_all([agent for run in read for agent in run]))
     analyses = timed("analysis", lambda: [analyse(trace) for trace in traces])
     examined = [ExaminedRun(trace, analysis) for trace, analysis in zip(traces, analyses, strict=True)]

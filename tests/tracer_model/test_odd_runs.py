@@ -142,13 +142,13 @@ def test_weights_of_other_features_are_refused() -> None:
 def test_a_changed_weight_changes_the_digest(tmp_path: Path) -> None:
     """Verdicts say which weights gave them: two files that differ in one number have two digests."""
     network = drawn_network()
-    weights = dict(network.ensemble[0])
+    weights = dict(network.weights)
     weights["input.bias"] = weights["input.bias"].copy()
     weights["input.bias"][0] += 1
 
     digests = {
         network.save(tmp_path / "one.safetensors"),
-        replace(network, ensemble=(weights, *network.ensemble[1:])).save(tmp_path / "other.safetensors"),
+        replace(network, weights=weights).save(tmp_path / "other.safetensors"),
     }
 
     assert len(digests) == 2

@@ -48,18 +48,16 @@ def test_long_text_is_read_at_both_ends() -> None:
     assert kept == set(token_hashes("a z").tolist())
 
 
-def slow_tokens(text: str) -> list[tuple[int, int, int]]:
-    """Find the tokens of a text no longer than is read, one by one, as the documentation says it."""
+def slow_tokens(text: str) -> list[int]:
+    """Hash the tokens of a text no longer than is read, one by one, as the documentation says it."""
     pattern = re.compile(r"[^\W\d_]{1,40}|\d{1,40}|[^\w\s]")
-    found = [(match.span(), match.group().lower()) for match in pattern.finditer(text)]
-    return [
-        (*span, zlib.crc32(b"0" if token[0].isdigit() else token.encode("utf-8", "replace"))) for span, token in found
-    ]
+    found = [match.group().lower() for match in pattern.finditer(text)]
+    return [zlib.crc32(b"0" if token[0].isdigit() else token.encode("utf-8", "replace")) for token in found]
 
 
-def listed(tokens: Tokens) -> list[list[tuple[int, int, int]]]:
-    """List the tokens of each text: start, end and hash."""
-    each = iter(zip(tokens.starts.tolist(), tokens.ends.tolist(), tokens.hashes.tolist(), strict=True))
+def listed(tokens: Tokens) -> list[list[int]]:
+    """List the hashes of each text."""
+    each = iter(tokens.hashes.tolist())
     return [[next(each) for _ in range(size)] for size in tokens.sizes.tolist()]
 
 
@@ -69,7 +67,7 @@ any_texts = st.text(alphabet=st.characters(), max_size=60)  # lone surrogates, m
 
 @given(st.lists(st.one_of(ascii_texts, any_texts), max_size=6))
 def test_many_texts_read_at_once_agree_with_a_slow_reference(texts: list[str]) -> None:
-    """What numpy finds, character by character of all texts, is what the regular expression finds in each."""
+    """What is found in many texts is what the regular expression finds in each."""
     assert listed(tokens_of(texts)) == [slow_tokens(text) for text in texts]
 
 
@@ -77,14 +75,6 @@ def test_many_texts_read_at_once_agree_with_a_slow_reference(texts: list[str]) -
 def test_awkward_runs_agree_with_a_slow_reference(text: str) -> None:
     """Long runs are cut at 40; letters that grow as they become small and odd digits count as they stand."""
     assert listed(tokens_of(["x", text, "y"])) == [slow_tokens("x"), slow_tokens(text), slow_tokens("y")]
-
-
-def test_places_behind_the_cut_are_those_of_the_whole_text() -> None:
-    """Of a long text the tokens at its end stand where they stand, in any script."""
-    for text in ("ab " * 4_000 + "end", "\u00fc " * 5_000 + "end", "\U0001f600 " * 5_000 + "end"):
-        (tokens,) = listed(tokens_of([text]))
-
-        assert [text[start:end] for start, end, _ in tokens[-1:]] == ["end"]
 
 
 @pytest.mark.parametrize(

@@ -171,8 +171,6 @@ def _train_network(path: Path, data: Path, out: Path | None, seed: int | None) -
         ("tasks", trained.held_out.tasks),
         ("families, topologies", trained.held_out.recipes),
         ("tasks of labelled mistakes", trained.held_out.reasoning),
-        ("teams of transcripts", trained.held_out.transcripts),
-        ("teams of transcripts, bare", trained.held_out.bare),
     ):
         if figures is not None:
             click.echo(f"held-out {title}: {figures.n} failed and {figures.sound} sound runs")

@@ -30,7 +30,6 @@ def _option(flag: str, variable: str, metavar: str, text: str, *more: str) -> cl
 
 
 NETWORK_OPTIONS = (
-    _option("--device", "DEVICE", "NAME", "Where the tracer network computes: cpu, cuda, cuda:N or auto."),
     _option(
         "--max-false-alarms",
         "MAX_FALSE_ALARMS",

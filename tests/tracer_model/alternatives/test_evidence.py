@@ -1,54 +1,56 @@
-"""Quotes are the heaviest stretch of a text."""
+"""What is quoted of a blamed step."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from blamespan_tracer.alternatives.evidence import heaviest_windows
-from blamespan_tracer.tokens import Tokens
-
-texts = st.lists(st.lists(st.tuples(st.integers(1, 12), st.integers(-5, 5)), max_size=25), max_size=4)
+from blamespan.attribution import Evidence
+from blamespan_tracer.alternatives.evidence import quote_steps
+from tests.tracer_model.representation.teams import team
 
 
-def tokens_of_sizes(given: list[list[tuple[int, int]]]) -> tuple[Tokens, np.ndarray, list[list[tuple[int, int]]]]:
-    """Make the tokens of texts out of their lengths and weights, one blank between two; and list where they stand."""
-    ends = [np.cumsum([length + 1 for length, _ in text]).tolist() for text in given]
-    spans = [
-        [(end - length - 1, end - 1) for end, (length, _) in zip(each, text, strict=True)]
-        for each, text in zip(ends, given, strict=True)
+def quoted(*said: tuple[str, str], step: int, task: str = "") -> str:
+    shares = [float(place == step) for place in range(len(said))]
+    (found,) = quote_steps(team(*said, task=task), shares, ())
+    assert found.index == step
+    return found.quote
+
+
+def test_the_sentence_with_the_new_number_is_quoted() -> None:
+    """What a step brings into the run is what it is blamed for, not what it repeats."""
+    said = [
+        ("A", "Order 7731 is of 12 May."),
+        ("B", "I looked at order 7731 of 12 May. It comes to 80 euros. I will go on."),
+        ("A", "Good."),
     ]
-    places = np.array([span for each in spans for span in each], np.int64).reshape(-1, 2)
-    weights = np.array([weight for text in given for _, weight in text], np.float64)
-    sizes = np.array([len(text) for text in given], np.int64)
-    return Tokens(np.zeros(len(places), np.uint32), places[:, 0], places[:, 1], sizes), weights, spans
+
+    assert quoted(*said, step=1) == "It comes to 80 euros."
 
 
-@given(texts, st.integers(12, 60))
-def test_no_stretch_within_the_limit_weighs_more(given_texts: list[list[tuple[int, int]]], max_chars: int) -> None:
-    """Agree, for each of several texts, with trying every stretch of it."""
-    tokens, weights, spans = tokens_of_sizes(given_texts)
+def test_a_frame_that_is_always_there_is_not_quoted() -> None:
+    """Its numbers are new each time and say nothing."""
+    said = [
+        ("A", "The viewport shows 38% of page 7. The ferry leaves at 9."),
+        ("A", "The viewport shows 41% of page 8. The museum is closed."),
+    ]
 
-    windows = heaviest_windows(tokens, weights, max_chars=max_chars)
-
-    assert len(windows) == len(given_texts)
-    for (start, end), text, places in zip(windows, given_texts, spans, strict=True):
-        added = [weight for _, weight in text]
-        every = [
-            sum(added[first : last + 1])
-            for first in range(len(places))
-            for last in range(first, len(places))
-            if places[last][1] - places[first][0] <= max_chars
-        ]
-        inside = [weight for (left, right), weight in zip(places, added, strict=True) if left >= start and right <= end]
-        assert end - start <= max_chars
-        assert sum(inside) == pytest.approx(max(every, default=0), abs=1e-4)
+    assert quoted(*said, step=0) == "The ferry leaves at 9."
+    assert quoted(*said, step=1) == "The museum is closed."
 
 
-def test_longer_token_is_cut() -> None:
-    """One token longer than a quote may be still gives a quote."""
-    tokens = Tokens(np.zeros(1, np.uint32), np.array([3]), np.array([500]), np.array([1]))
+def test_without_numbers_it_is_what_others_take_up() -> None:
+    """Of sentences that say nothing new in numbers, the one whose words come again; of others the last."""
+    said = [
+        ("A", "Who wrote it?"),
+        ("B", "Let me see. The author is Brandt. Fine."),
+        ("A", "The author is Brandt, then."),
+    ]
 
-    assert heaviest_windows(tokens, np.ones(1), max_chars=200) == [(3, 203)]
+    assert quoted(*said, step=1) == "The author is Brandt."
+    assert quoted(("A", "Hm. Well."), step=0) == "Well."
+
+
+def test_steps_with_little_blame_and_without_words_are_not_quoted() -> None:
+    """At most three are, the most blamed first."""
+    run = team(("A", "One."), ("B", "Two."), ("A", " "), ("B", "Three."), ("A", "Four."))
+
+    assert quote_steps(run, [0.2, 0.5, 0.29, 0.01, 0.0], ()) == [Evidence(1, "Two.", 0.5), Evidence(0, "One.", 0.2)]
+    assert [item.index for item in quote_steps(run, [0.3, 0.3, 0.0, 0.2, 0.2], ())] == [0, 1, 3]

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError
-from blamespan_lab.lexical.fit import SparseRows, fit
+from blamespan_lab.lexical.fit import fit, stack_rows
 from blamespan_lab.lexical.labelled_agents import (
     AT_FAULT,
     CODES,
@@ -88,11 +87,10 @@ def train(recipe: Recipe, data: Path, out: Path) -> TrainedLexicon:
         out / "recipe.json",
         {
             **asdict(recipe),
-            "torch": version("torch"),
+            "scikit-learn": version("scikit-learn"),
             "numpy": version("numpy"),
             "blamespan": version("blamespan"),
             "python": platform.python_version(),
-            "threads": torch.get_num_threads(),
         },
     )
     _write(
@@ -167,14 +165,16 @@ def fit_lexicon(runs: Sequence[LabelledRun], recipe: Recipe, penalty: float) -> 
     _log.info("%d features that at least %d agents have", len(vocabulary.keys), recipe.data.min_agents)
     agents = [agent for run in runs for agent in run.agents]
     typical_length = float(np.median([_length(agent, vocabulary) for agent in agents]))
-    rows = SparseRows.of([_row(agent, vocabulary, typical_length) for agent in agents], len(vocabulary.keys))
+    rows = stack_rows([_row(agent, vocabulary, typical_length) for agent in agents], len(vocabulary.keys))
     weights, bias = fit(rows, label_matrix(runs), penalty=penalty, iterations=recipe.fit.iterations)
     return Lexicon(
         codes=CODES,
         keys=vocabulary.keys,
         idf=vocabulary.idf,
-        weights=weights.half().float().numpy(),  # as the file will hold them: what is measured is what is shipped
-        bias=bias.numpy(),
+        weights=weights.astype(np.float16).astype(
+            np.float32
+        ),  # as the file will hold them: what is measured is what is shipped
+        bias=bias,
         slope=np.ones(len(CODES), np.float32),
         offset=np.zeros(len(CODES), np.float32),
         typical_length=typical_length,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS, ErrorMode, canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.agent_names import labelled_pairs
-from blamespan_lab.lexical.fit import SparseRows, fit
+from blamespan_lab.lexical.fit import fit, stack_rows
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import f1, micro_interval
+from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
 
 __all__ = ["AegisFigures", "AnswerFigures", "F1Scores", "evaluate_aegis", "figures", "tfidf_answers"]
@@ -247,12 +248,11 @@ def _predict(training: _Documents, asked: _Documents) -> Floats:
     keys, n_agents = keys[n_agents >= _MIN_AGENTS], n_agents[n_agents >= _MIN_AGENTS]
     idf = (np.log((1 + len(training.counts)) / (1 + n_agents)) + 1).astype(np.float32)
 
-    def rows(documents: _Documents) -> SparseRows:
-        return SparseRows.of([_weigh(features, counts, keys, idf) for features, counts in documents.counts], len(keys))
+    def rows(documents: _Documents) -> Any:
+        return stack_rows([_weigh(features, counts, keys, idf) for features, counts in documents.counts], len(keys))
 
     weights, bias = fit(rows(training), training.labels, penalty=_PENALTY, iterations=_ITERATIONS)
-    probabilities: Floats = (rows(asked).times(weights) + bias).sigmoid().numpy()
-    return probabilities
+    return sigmoid(rows(asked) @ weights + bias)
 
 
 def _weigh(hashes: Hashes, counts: Floats, keys: Hashes, idf: Floats) -> tuple[NDArray[np.int64], Floats]:

@@ -1,4 +1,4 @@
-"""What the network is taught: targets of a batch, and losses: supervised, contrastive, and by reward.
+"""What the network is taught: targets of a batch, and losses, supervised and contrastive.
 
 Dims: B runs, S steps of the longest, K modes.
 """
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from blamespan_lab.network.batches import PaddedBatch, split_by_size
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, NetworkExample
 from blamespan_tracer.alternatives.network.model import Scores
-from blamespan_tracer.alternatives.network.torch_inference import PaddedBatch, split_by_size
 
-__all__ = ["Targets", "batches", "contrastive_loss", "expected_reward", "supervised_losses", "targets_of"]
+__all__ = ["Targets", "batches", "contrastive_loss", "supervised_losses", "targets_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def batches(
         yield [examples[row] for row in parts[number]]
 
 
-def targets_of(examples: Sequence[NetworkExample], device: torch.device | str = "cpu") -> Targets:
+def targets_of(examples: Sequence[NetworkExample]) -> Targets:
     """Put what the runs teach side by side, as `pad` does."""
     longest = max(len(example.inputs) for example in examples)
     n_modes = examples[0].modes.shape[1]
@@ -74,7 +74,7 @@ def targets_of(examples: Sequence[NetworkExample], device: torch.device | str = 
             _mark(example, culprit[row], agent_modes[row])
     somewhere = np.array([example.decisive == SOMEWHERE for example in examples])
     arrays = (pointer, fault, modes, culprit, agent_modes, somewhere)
-    return Targets(*(torch.from_numpy(part).to(device) for part in arrays))
+    return Targets(*map(torch.from_numpy, arrays))
 
 
 def _mark(example: NetworkExample, culprit: NDArray[np.float32], modes: NDArray[np.float32]) -> None:
@@ -127,29 +127,6 @@ def contrastive_loss(scores: Scores, examples: Sequence[NetworkExample], margin:
         return torch.zeros((), device=scores.fault.device)
     faulty, clean, step = torch.tensor(pairs, device=scores.fault.device).T
     return functional.softplus(margin - (scores.fault[faulty, step] - scores.fault[clean, step])).mean()
-
-
-def expected_reward(scores: Scores, targets: Targets, padded: PaddedBatch, *, sigma: float = 1.0) -> Tensor:
-    """Average AgenTracer's reward over every answer the pointer may give, each by its probability.
-
-    The answers can be listed, so the policy gradient needs no samples: this is its exact objective. Half of the
-    reward is a Gaussian kernel of *sigma* steps, half is for the agent; a sound run gives 1 for saying so.
-
-    Source: arXiv 2509.03312, section 3.3; the format gate is void, since no answer can be malformed.
-    """
-    shares = torch.softmax(scores.pointer, dim=1)
-    is_known = targets.pointer != _UNKNOWN
-    steps = padded.agent.shape[1]
-    indices = torch.arange(steps + 1, device=shares.device)
-    gold = targets.pointer.clamp(min=0)
-    kernel = torch.exp(-((indices[None, :] - gold[:, None]).float() ** 2) / (2 * sigma**2))
-    owner = functional.pad(padded.agent, (0, 1), value=-2)  # the last place belongs to nobody
-    same = (owner == owner.gather(1, gold[:, None])).float()
-    is_sound = gold == steps
-    reward = 0.5 * kernel + 0.5 * same
-    reward[:, steps] = 0
-    reward = torch.where(is_sound[:, None], (indices == steps).float()[None, :], reward)
-    return ((shares * reward).sum(dim=1) * is_known).sum() / is_known.sum().clamp(min=1)
 
 
 def _pointer(log_shares: Tensor, gold: Tensor, padded: PaddedBatch, is_known: Tensor, sigma: float) -> Tensor:

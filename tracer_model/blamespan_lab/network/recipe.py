@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
@@ -16,14 +16,11 @@ class Schedule:
 
     Attributes:
         epochs: Passes over the runs by labels (and against twins).
-        reward_epochs: Passes after these by reward alone.
         rate: AdamW's learning rate at its highest; it rises over a tenth of the steps and falls as a cosine.
-        reward_rate: Likewise, by reward.
         decay: AdamW's weight decay, of matrices alone.
         most_runs: Per batch.
         dropout: Of what attention adds.
         feature_dropout: Share of columns that are silent for a whole run: no feature may be indispensable.
-        edge_dropout: Share of relation cells left out.
         word_keep: Share of words read.
         meaning_noise: Spread of what is added to words' meanings, whose own is 1: near words are to be read alike.
         sigma: Width in steps of what counts as nearly the decisive step.
@@ -37,14 +34,11 @@ class Schedule:
     """
 
     epochs: Count = 12
-    reward_epochs: Count = 0
     rate: Number = 1e-3
-    reward_rate: Number = 1e-4
     decay: Number = 0.05
     most_runs: Count = 48
     dropout: Number = 0.1
     feature_dropout: Number = 0.1
-    edge_dropout: Number = 0.0
     word_keep: Number = 0.7
     meaning_noise: Number = 0.0
     sigma: Number = 0.4
@@ -72,9 +66,6 @@ class NetworkData:
         mistakes: Files of runs, of any format, whose first wrong step is labelled, relative to the data folder. Naming
             none that the network will be measured on is up to whoever writes the recipe.
         mistakes_most: How many of these are read, drawn at random; 0 for all.
-        transcripts: Files of runs that language models wrote, of any format, whose decisive step is labelled, relative
-            to the recipe's folder: the second judge learns from them
-            (`blamespan_tracer.alternatives.network.prose_expert`).
         held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
     """
 
@@ -85,7 +76,6 @@ class NetworkData:
     outcomes: Listed[str] = ()
     mistakes: Listed[str] = ()
     mistakes_most: Count = 0
-    transcripts: Listed[str] = ()
     held_out_percent: Count = 12
 
 
@@ -94,7 +84,7 @@ class NetworkSize:
     """How large the network is; see `blamespan_tracer.alternatives.network.model.Shape`."""
 
     bag_width: PositiveCount = 32
-    sentence_width: Count = 64
+    sentence_width: PositiveCount = 64
     width: PositiveCount = 96
     n_heads: PositiveCount = 4
     n_layers: PositiveCount = 2
@@ -111,7 +101,6 @@ class NetworkRecipe:
         data: What to train on.
         size: How large.
         schedule: How to train.
-        members: How many networks are trained apart, from other first weights, and speak together.
         max_false_alarms: Percent of sound held-out runs that may be called failed.
         coverage: Percent of failed held-out runs whose decisive step the step set is to hold.
     """
@@ -122,18 +111,15 @@ class NetworkRecipe:
     data: NetworkData = field(default_factory=NetworkData)
     size: NetworkSize = field(default_factory=NetworkSize)
     schedule: Schedule = field(default_factory=Schedule)
-    members: PositiveCount = 1
     max_false_alarms: Number = 5.0
     coverage: Number = 90.0
 
 
 def read_network_recipe(path: Path) -> NetworkRecipe:
-    """Read the recipe at *path*; its name is the file's, and what is relative to its folder becomes absolute.
+    """Read the recipe at *path*; its name is the file's.
 
     Raises:
         ConfigError: if it is missing, no TOML, or has a key or a value that does not fit.
     """
     advice = "The one that made the bundled weights is tracer_model/recipes/network.toml"
-    recipe = read_record(NetworkRecipe, path, advice=advice, example="recipes/network.toml")
-    transcripts = tuple(str((path.parent / name).resolve()) for name in recipe.data.transcripts)
-    return replace(recipe, data=replace(recipe.data, transcripts=transcripts))
+    return read_record(NetworkRecipe, path, advice=advice, example="recipes/network.toml")

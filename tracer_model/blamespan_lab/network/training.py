@@ -11,7 +11,7 @@ import json
 import logging
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError
 from blamespan_lab.network.calibrating import (
@@ -32,8 +32,7 @@ from blamespan_lab.network.calibrating import (
     temperature_of,
 )
 from blamespan_lab.network.examples import SOUND, NetworkExample, scaled_examples
-from blamespan_lab.network.fitting import fit_members, predict_together
-from blamespan_lab.network.fitting_prose import Apart, fit_prose
+from blamespan_lab.network.fitting import fit_network, predict
 from blamespan_lab.network.meanings import Meanings
 from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.network.rewording import with_near_words, with_strange_words
@@ -43,7 +42,7 @@ from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.lexicon import Lexicon
 from blamespan_tracer.alternatives.network.inputs import RELATIONS, feature_names
 from blamespan_tracer.alternatives.network.model import Scores, Shape
-from blamespan_tracer.alternatives.network.weights import Network
+from blamespan_tracer.alternatives.network.weights import Network, round_weights
 from blamespan_tracer.modes import MODES
 from blamespan_tracer.numeric import pointer_shares
 
@@ -55,6 +54,8 @@ _LEAST_SPREAD = 1e-3
 """A feature that hardly varies in training is not blown up."""
 
 _log = logging.getLogger(__name__)
+
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,12 @@ class NetworkFigures:
         recipes: Families and topologies that were not, likewise; None where the recipes hold nothing out.
         agents: Percent of AEGIS runs whose most blamed agent is one that is labelled; None without such runs.
         reasoning: Held-out tasks of runs with a labelled mistake, which calibration has not seen; None without such.
-        transcripts: Transcripts that failed, each team's as judged by who learnt from others; None without such.
-        bare: The same as bare logs tell them.
     """
 
     tasks: HeldOutRights
     recipes: HeldOutRights | None = None
     agents: float | None = None
     reasoning: HeldOutRights | None = None
-    transcripts: HeldOutRights | None = None
-    bare: HeldOutRights | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +146,17 @@ def train_network_on(
         **asdict(recipe.size),
     )
     fitted = scaled_examples(examples.fitted, mean, spread)
-    seeds = [recipe.seed + number for number in range(recipe.members)]
-    trained = fit_members(fitted, shape, recipe.schedule, meanings=meanings.vectors, seeds=seeds)
-    members = [_round_weights(weights) for weights in trained]
+    trained = fit_network(fitted, shape, recipe.schedule, meanings=meanings.vectors, seed=recipe.seed)
+    weights = round_weights({name: value.numpy() for name, value in trained.items()})
     held_out = scaled_examples([*examples.tasks, *examples.recipes], mean, spread)
-    as_worded = _ScoredRuns.of(held_out, members, shape)
-    near = _ScoredRuns.of(with_near_words(held_out, meanings.vectors, recipe.seed), members, shape)
-    strange = _ScoredRuns.of(with_strange_words(held_out, shape.n_words, recipe.seed), members, shape)
+    as_worded = _ScoredRuns.of(held_out, weights, shape)
+    near = _ScoredRuns.of(with_near_words(held_out, meanings.vectors, recipe.seed), weights, shape)
+    strange = _ScoredRuns.of(with_strange_words(held_out, shape.n_words, recipe.seed), weights, shape)
     temperature = temperature_of(near.pointed)
     both = (as_worded.pointed, strange.pointed)  # what holds for either holds for both
     network = Network(
         shape=shape,
-        ensemble=tuple({name: value.numpy() for name, value in weights.items()} for weights in members),
+        weights=weights,
         vocabulary=meanings.vocabulary,
         mean=mean,
         spread=spread,
@@ -169,65 +165,35 @@ def train_network_on(
         lexicon=lexicon.digest,
         temperature=temperature,
         set_mass=max(mass_for(part, temperature, recipe.coverage) for part in both),
-        coverage=recipe.coverage / 100,
         alarm=max(alarm_for(part, temperature, recipe.max_false_alarms) for part in both),
         false_alarms=recipe.max_false_alarms / 100,
         alarms=alarms_for(both, temperature),
         notes={"recipe": recipe.name, "seed": str(recipe.seed), "runs": str(len(fitted))},
     )
-    network, apart = _with_prose(network, examples, recipe.coverage)
-    others = (examples.agents, examples.reasoning)
-    agents, reasoning = (_ScoredRuns.of(scaled_examples(part, mean, spread), members, shape) for part in others)
     tasks, recipes = as_worded.split(len(examples.tasks))
-    return network, _held_out(network, tasks, recipes, agents, reasoning, apart)
-
-
-def _held_out(
-    network: Network,
-    tasks: _ScoredRuns,
-    recipes: _ScoredRuns,
-    agents: _ScoredRuns,
-    reasoning: _ScoredRuns,
-    apart: Sequence[Sequence[Apart]],
-) -> NetworkFigures:
-    transcripts, bare = (_measure_apart(form, network) for form in apart)
-    return NetworkFigures(
+    agents, reasoning = (
+        _ScoredRuns.of(scaled_examples(part, mean, spread), weights, shape)
+        for part in (examples.agents, examples.reasoning)
+    )
+    return network, NetworkFigures(
         tasks=_measure(tasks, network),
         recipes=_measure(recipes, network) if recipes.has_failures else None,
         agents=_agents_right(agents) if agents.examples else None,
         reasoning=_measure(reasoning, network) if reasoning.has_failures else None,
-        transcripts=transcripts,
-        bare=bare,
     )
-
-
-def _with_prose(network: Network, examples: Examples, coverage: float) -> tuple[Network, list[list[Apart]]]:
-    """Add a second judge to the network, where there are transcripts that failed to learn from.
-
-    Returns:
-        The network, what is said of the transcripts that failed, and of the same as bare logs tell them.
-    """
-    if not any(example.decisive >= 0 for example in examples.transcripts):
-        return network, [[], []]
-    forms, written, simulated = (
-        [scaled_examples(source, network.mean, network.spread) for source in sources]
-        for sources in ((examples.transcripts, examples.bare), examples.written, examples.simulated)
-    )
-    judge, apart = fit_prose(forms, written, simulated, network.features, coverage)
-    return replace(network, prose_expert=judge), apart
 
 
 @dataclass(frozen=True, slots=True)
 class _ScoredRuns:
-    """Runs and what the members say of them, together."""
+    """Runs and what the network says of them."""
 
     examples: Sequence[NetworkExample]
     scores: Sequence[Scores]
     pointed: Sequence[Pointed]
 
     @classmethod
-    def of(cls, examples: Sequence[NetworkExample], members: Sequence[dict[str, Tensor]], shape: Shape) -> _ScoredRuns:
-        scores = predict_together(examples, members, shape)
+    def of(cls, examples: Sequence[NetworkExample], weights: Mapping[str, Floats], shape: Shape) -> _ScoredRuns:
+        scores = predict(examples, {name: torch.from_numpy(value) for name, value in weights.items()}, shape)
         pointed = [
             Pointed(score.pointer.double().numpy(), example.decisive)
             for example, score in zip(examples, scores, strict=True)
@@ -245,15 +211,10 @@ class _ScoredRuns:
         )
 
 
-def _feature_scale(examples: Sequence[NetworkExample]) -> tuple[Any, Any]:
+def _feature_scale(examples: Sequence[NetworkExample]) -> tuple[Floats, Floats]:
     features = np.concatenate([example.inputs.features for example in examples])
     spread = features.std(axis=0)
     return features.mean(axis=0), np.where(spread > _LEAST_SPREAD, spread, 1).astype(np.float32)
-
-
-def _round_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Round as the file will: what is measured is what is shipped."""
-    return {name: value.half().float() for name, value in weights.items()}
 
 
 def _agents_right(scored: _ScoredRuns) -> float:
@@ -291,22 +252,6 @@ def _measure(scored: _ScoredRuns, network: Network) -> HeldOutRights:
         false_alarms=percent(alarms),
         coverage=percent(covered),
     )
-
-
-def _measure_apart(apart: Sequence[Apart], network: Network) -> HeldOutRights | None:
-    """Measure what was said of transcripts by weights that have not seen their team; None without any."""
-    if (judge := network.prose_expert) is None or not apart:
-        return None
-    steps, agents, modes, covered = [], [], [], []
-    for judged in apart:
-        run, decisive = judged.example.inputs, judged.example.decisive
-        shares, _ = pointer_shares(judged.pointed.scores, 1.0)
-        agent, step = blamed(run.agent, shares)
-        steps.append(step == decisive)
-        agents.append(agent == run.agent[decisive])
-        modes.append(bool(judged.example.modes[decisive, int(judged.modes.argmax())]))
-        covered.append(mass_ahead(shares, decisive) < judge.set_mass[0])
-    return HeldOutRights(len(steps), percent(steps), percent(agents), percent(modes), 0, 0.0, percent(covered))
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:

@@ -1,10 +1,7 @@
-"""What the network is trained on: corpora, labelled agents and steps, outcomes and transcripts, split by task.
+"""What the network is trained on: corpora, labelled agents and steps, and outcomes, split by task.
 
 The lexicon's scores are among the network's features. A lexicon is surer of runs it was fitted to than of any other, so
 each half of the runs whose agents are labelled is read by one that was fitted to the other half.
-
-A program that emits spans also records who was told what, what was a plan, and what failed; many logs hold nothing of
-it. The second judge learns from each transcript both ways, or what a log leaves out would mislead it (decision 037).
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import numpy as np
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
-from blamespan.trace import Step
 from blamespan_lab.corpus.storage import read_sides
 from blamespan_lab.lexical.labelled_agents import labelled_runs
 from blamespan_lab.lexical.recipe import Recipe
@@ -29,7 +25,7 @@ from blamespan_lab.recorded_runs import is_held_out, read_recorded, read_runs
 from blamespan_tracer.alternatives.lexicon import Lexicon
 from blamespan_tracer.alternatives.network.inputs import Vocabulary, feature_names
 
-__all__ = ["Examples", "agent_examples", "bare_run", "mistake_examples", "read_examples", "split_by_task"]
+__all__ = ["Examples", "agent_examples", "mistake_examples", "read_examples", "split_by_task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +38,6 @@ class Examples:
         recipes: Held out by the recipes of their corpora.
         agents: AEGIS runs held out by their question.
         reasoning: Runs with a labelled mistake, held out by their task.
-        transcripts: Runs that language models wrote, their decisive step labelled: for the second judge alone.
-        bare: The same, run by run, as a bare log tells them.
-        simulated: Of those fitted to, the ones that the network learns steps from, by where they come from, and
-        written: others that language models wrote, likewise: the gate tells the two apart.
     """
 
     fitted: Sequence[NetworkExample]
@@ -53,66 +45,42 @@ class Examples:
     recipes: Sequence[NetworkExample] = ()
     agents: Sequence[NetworkExample] = ()
     reasoning: Sequence[NetworkExample] = ()
-    transcripts: Sequence[NetworkExample] = ()
-    bare: Sequence[NetworkExample] = ()
-    simulated: Sequence[Sequence[NetworkExample]] = ()
-    written: Sequence[Sequence[NetworkExample]] = ()
 
 
 def read_examples(recipe: NetworkRecipe, data: Path, lexicon: Lexicon, vocabulary: Vocabulary) -> Examples:
     """Read the corpora and the other runs, and part them."""
-    percent_out = recipe.data.held_out_percent
-    generated_examples: list[NetworkExample] = []
-    apart: list[NetworkExample] = []
-    outcomes: list[NetworkExample] = []
-    for name in recipe.data.corpora:
-        train, held_out = read_sides(data / name)
-        generated_examples += examples_of(train, lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}")
-        apart += examples_of(held_out, lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}")
-    for name in recipe.data.outcomes:
-        outcomes += examples_of(
-            read_recorded(data / name), lexicon, vocabulary, feature_names(lexicon), what=f"reading {name}"
-        )
-    aegis: list[NetworkExample] = []
-    if recipe.data.agents:
-        aegis = agent_examples(
-            data / recipe.data.agents,
+    wanted, features = recipe.data, feature_names(lexicon)
+    corpora, apart, outcomes = list[NetworkExample](), list[NetworkExample](), list[NetworkExample]()
+    for name in wanted.corpora:
+        for examples, runs in zip((corpora, apart), read_sides(data / name), strict=True):
+            examples += examples_of(runs, lexicon, vocabulary, features, what=f"reading {name}")
+    for name in wanted.outcomes:
+        outcomes += examples_of(read_recorded(data / name), lexicon, vocabulary, features, what=f"reading {name}")
+    aegis = (
+        agent_examples(
+            data / wanted.agents,
             lexicon,
             vocabulary,
-            most=recipe.data.agents_most,
-            penalty=recipe.data.agents_penalty,
+            most=wanted.agents_most,
+            penalty=wanted.agents_penalty,
             seed=recipe.seed,
         )
-    mistakes = mistake_examples(
-        [data / name for name in recipe.data.mistakes],
-        lexicon,
-        vocabulary,
-        most=recipe.data.mistakes_most,
-        seed=recipe.seed,
+        if wanted.agents
+        else []
     )
-    transcripts: list[NetworkExample] = []
-    bare: list[NetworkExample] = []
-    for name in recipe.data.transcripts:
-        runs = list(read_recorded(Path(name)))
-        transcripts += examples_of(runs, lexicon, vocabulary, feature_names(lexicon), what=f"reading {Path(name).name}")
-        bare += examples_of(
-            map(bare_run, runs), lexicon, vocabulary, feature_names(lexicon), what=f"reading {Path(name).name}, bare"
-        )
+    paths = [data / name for name in wanted.mistakes]
+    mistakes = mistake_examples(paths, lexicon, vocabulary, most=wanted.mistakes_most, seed=recipe.seed)
     sides = [
-        split_by_task(part, percent=percent_out, seed=recipe.seed)
-        for part in (generated_examples, outcomes, aegis, mistakes)
+        split_by_task(part, percent=wanted.held_out_percent, seed=recipe.seed)
+        for part in (corpora, outcomes, aegis, mistakes)
     ]
-    (generated, tasks), (_, more), (_, agents), (reasoned, reasoning) = sides
+    (_, tasks), (_, more), (_, agents), (_, reasoning) = sides
     return Examples(
         fitted=[example for fitted, _ in sides for example in fitted],
         tasks=tasks + more,
         recipes=apart,
         agents=agents,
         reasoning=reasoning,
-        transcripts=transcripts,
-        bare=bare,
-        simulated=(generated, reasoned),
-        written=tuple(fitted for fitted, _ in sides[1:3]),
     )
 
 
@@ -207,20 +175,3 @@ def _first_alone(example: NetworkExample) -> NetworkExample:
     fault = example.fault.copy()
     fault[example.decisive + 1 :] = np.nan
     return replace(example, fault=fault)
-
-
-def bare_run(run: RecordedRun) -> RecordedRun:
-    """Leave out recipients, status, errors, what is a plan, and inputs but for those of tools' answers."""
-    return replace(run, trace=replace(run.trace, steps=tuple(_bare(step) for step in run.trace.steps)))
-
-
-def _bare(step: Step) -> Step:
-    is_tool = step.kind in ("tool_call", "tool_result")
-    return replace(
-        step,
-        kind=step.kind if is_tool else "message",
-        recipients=(),
-        inputs=step.inputs if step.kind == "tool_result" else (),
-        status="unset",
-        error=None,
-    )

@@ -28,7 +28,7 @@ from blamespan._version import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerIdentity
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
-from blamespan_tracer.alternatives.network.quotes import quote_steps
+from blamespan_tracer.alternatives.evidence import quote_steps
 from blamespan_tracer.alternatives.network.step_features import step_features
 from blamespan_tracer.checks import CHECKS, CONTRACTS, CheckResult, ExaminedRun
 

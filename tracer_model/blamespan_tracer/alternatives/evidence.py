@@ -1,72 +1,101 @@
-"""The words of a step that speak for its blame, quoted as they stand."""
+"""The words of a blamed step that carried the decision: what breaks a check, or what is new in the run."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from itertools import chain
 
-from blamespan_tracer.tokens import Places, Tokens
+from blamespan.attribution import Evidence
+from blamespan.lazy import lazy_property
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.checks import CheckResult
+from blamespan_tracer.tokens import cut_long_texts, find_words, is_number, sentences_of, split_sentences
 
-__all__ = ["MAX_QUOTE_CHARS", "heaviest_windows"]
-
-_TIE = 1e-9
-"""Sums that differ by less are equal: they differ by rounding."""
+__all__ = ["MAX_QUOTE_CHARS", "quote_steps"]
 
 MAX_QUOTE_CHARS = 200
 """Longest quote: a sentence or two, well under what backends cut."""
 
-_APART = 1 << 32
-"""Keeps the places of one text apart from those of the next: longer than any text."""
+_MAX_STEPS = 3
+_MAX_SENTENCES = 64
+"""Of a longer step the first and last half of this many are read."""
+
+_LEAST_SHARE = 0.02
+"""Steps blamed less are not quoted."""
 
 
-def heaviest_windows(
-    tokens: Tokens, weights: NDArray[np.float64], *, max_chars: int = MAX_QUOTE_CHARS
-) -> list[tuple[int, int]]:
-    """Find the stretch of each text, at most *max_chars* long, whose tokens weigh most together.
-
-    Every sum is of one text alone, token by token: what is asked beside it cannot change it.
-
-    Dims: T tokens of all texts.
+def quote_steps(
+    trace: MessageActionTrace, shares: Sequence[float], results: Sequence[CheckResult] = ()
+) -> list[Evidence]:
+    """Quote the most blamed steps, at most three, the most blamed first; a step without words is not quoted.
 
     Args:
-        tokens: Of the texts.
-        weights: (T,) what each speaks for; negative where it speaks against.
-        max_chars: A single longer token is cut to it.
-
-    Returns:
-        Per text (start, end) in it, on token borders; the earliest of the heaviest to end, from where its leading
-        tokens no longer speak against it. (0, 0) where it has no token.
+        trace: The run.
+        shares: Of each of its steps.
+        results: Of checks: words that break one are quoted first.
     """
-    text, begins = tokens.texts, np.cumsum(tokens.sizes) - tokens.sizes
-    found = [(0, 0)] * len(tokens.sizes)
-    has_any = np.flatnonzero(tokens.sizes)
-    if not len(has_any):
-        return found
-    before = _sums(weights, begins, tokens.sizes)
-    now = np.arange(len(weights)) + text  # where in `before` the sum up to each token is
-    first = np.searchsorted(tokens.starts + text * _APART, tokens.ends - max_chars + text * _APART)
-    first = np.minimum(first, np.arange(len(weights))) + text
-    heaviest = before[now + 1] - _least(before, first, now + 1)
-    most = np.maximum.reduceat(heaviest, begins[has_any])
-    close = np.flatnonzero(heaviest >= np.repeat(most - _TIE, tokens.sizes[has_any]))
-    last = close[np.searchsorted(text[close], has_any)]
-    for number, end, low, high in zip(
-        *(each.tolist() for each in (has_any, last, first[last], now[last])), strict=True
-    ):
-        start = int(tokens.starts[low + int(before[low : high + 1].argmin()) - number])
-        found[number] = start, min(int(tokens.ends[end]), start + max_chars)
-    return found
+    broken = {result.step: result.quote for result in reversed(results) if result.outcome == "fail" and result.quote}
+    ranked = sorted(range(len(shares)), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
+    texts = _RunTexts(trace)
+    quotes = [
+        Evidence(step, broken.get(step) or texts.choose_sentence(step), shares[step])
+        for step in ranked
+        if shares[step] >= _LEAST_SHARE
+    ]
+    return [evidence for evidence in quotes if evidence.quote]
 
 
-def _sums(weights: NDArray[np.float64], begins: Places, sizes: Places) -> NDArray[np.float64]:
-    """Sum up what stands before each token of its text, and at last all of it: one number more for each text."""
-    before = np.zeros(len(weights) + len(sizes))
-    for number, (begin, size) in enumerate(zip(begins.tolist(), sizes.tolist(), strict=True)):
-        np.cumsum(weights[begin : begin + size], out=before[begin + number + 1 : begin + number + 1 + size])
-    return before
+class _RunTexts:
+    """The task and the steps' texts, in order; each is read once, and only where something is quoted."""
+
+    def __init__(self, trace: MessageActionTrace) -> None:
+        self._agents = ["", *(step.agent for step in trace.steps)]
+        self._texts = cut_long_texts([trace.task, *(step.content for step in trace.steps)])
+
+    @lazy_property
+    def _sentences(self) -> list[list[list[str]]]:
+        """The words of each sentence of each text, without case."""
+        return [[find_words(sentence) for sentence in split_sentences(text.lower())] for text in self._texts]
+
+    @lazy_property
+    def _words(self) -> list[set[str]]:
+        """The distinct words of each text."""
+        return [set(chain.from_iterable(sentences)) for sentences in self._sentences]
+
+    @lazy_property
+    def _forms(self) -> list[set[tuple[str, ...]]]:
+        """The forms of each text's sentences."""
+        return [set(map(_form, sentences)) for sentences in self._sentences]
+
+    def choose_sentence(self, step: int) -> str:
+        """Return the most telling sentence of a step.
+
+        That is one of a form which nobody used before and its agent does not use again ("The viewport shows 38 %");
+        of these the one with most numbers that stand nowhere before it; then with most numbers; then with most words
+        that stand again later; then the last.
+
+        Decision 035 has the figures.
+        """
+        index = step + 1
+        sentences = sentences_of(self._texts[index], _MAX_SENTENCES)
+        if len(sentences) < 2:
+            return "".join(sentences)[:MAX_QUOTE_CHARS].strip()
+        agent = self._agents[index]
+        others = range(index + 1, len(self._texts))
+        its_later = [self._forms[other] for other in others if self._agents[other] == agent]
+        forms = set().union(*self._forms[:index], *its_later)
+        before = set().union(*self._words[:index])
+        after = set().union(*self._words[index + 1 :])
+
+        def rank(position: int) -> tuple[bool, int, int, int, int]:
+            words = find_words(sentences[position].lower())
+            numbers = set(filter(is_number, words))
+            n_repeated = len(after.intersection(words))
+            return _form(words) not in forms, len(numbers - before), len(numbers), n_repeated, position
+
+        return sentences[max(range(len(sentences)), key=rank)][:MAX_QUOTE_CHARS].strip()
 
 
-def _least(values: NDArray[np.float64], first: Places, end: Places) -> NDArray[np.float64]:
-    """Find the least of values[first[i]:end[i]] for every i, none empty and none up to the last value."""
-    least: NDArray[np.float64] = np.minimum.reduceat(values, np.column_stack((first, end)).ravel())[::2]
-    return least
+def _form(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a sentence with 0 for each of its numbers."""
+    return tuple(["0" if is_number(word) else word for word in words])

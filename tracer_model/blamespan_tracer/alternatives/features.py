@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.tokens import MAX_TEXT_CHARS, Hashes, Places, Tokens, joint_hash, ranges, tokens_of
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, Hashes, Places, Tokens, joint_hash, tokens_of
 
-__all__ = ["AgentFeatures", "LexicalReading", "WordFeatures", "agent_features", "in_batches", "read_batch"]
+__all__ = ["AgentFeatures", "agent_features", "in_batches", "read_batch"]
 
 _WORD, _SEATED_WORD, _OWN_WORD, _OPENING_WORD, _CONSTANT_WORD = 1, 2, 3, 4, 5
 """Namespaces of text features, kept apart under one hash: a word; a word said in this seat; a word nobody else
@@ -59,72 +59,17 @@ class AgentFeatures:
     seat: Hashes
 
 
-@dataclass(frozen=True, slots=True)
-class WordFeatures:
-    """Which features each word of some steps gives rise to.
-
-    Dims: W distinct words of each of these steps, F features of all words.
-
-    Attributes:
-        step: (W,) which of the steps, ascending.
-        words: (W,) their hashes, ascending in each step.
-        of: (F,) the word each feature comes from.
-        hashes: (F,) the features.
-    """
-
-    step: Places
-    words: Hashes
-    of: Places
-    hashes: Hashes
-
-    def spread(self, weights: Weights, tokens: Tokens) -> Weights:
-        """Return each token of the same steps its word's weight of (W,) *weights*; 0 where it is none of the words."""
-        if not len(weights):
-            return np.zeros(len(tokens.hashes))
-        known, asked = _keyed(self.step, self.words), _keyed(tokens.texts, tokens.hashes)
-        word = np.searchsorted(known, asked).clip(max=len(known) - 1)
-        return np.where(known[word] == asked, weights[word], 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class LexicalReading:
-    """What was read off several runs.
-
-    Dims: N steps of all runs, one run after the other; W distinct words of each step but those of its run's task.
-
-    Attributes:
-        agents: Per run the features of every agent that can be blamed for a step, in order of first speaking.
-            Agents without any token in these steps are left out: there is nothing to judge them by.
-        tokens: Of the N steps.
-        first_step: Per run the place of its first step.
-    """
-
-    agents: list[list[AgentFeatures]]
-    tokens: Tokens
-    first_step: Sequence[int]
-    _words: _StepWords
-
-    def words_of(self, places: Places) -> WordFeatures:
-        """Read which features the words of some steps that can be blamed give rise to.
-
-        Args:
-            places: Of these steps, 0..N-1.
-        """
-        all_words = self._words
-        starts = np.searchsorted(all_words.at, places, side="left")
-        sizes = np.searchsorted(all_words.at, places, side="right") - starts
-        at = ranges(starts, sizes)
-        of, hashes = all_words.features(at)
-        return WordFeatures(np.repeat(np.arange(len(places)), sizes), all_words.words[at], of, hashes)
-
-
 def agent_features(trace: MessageActionTrace) -> list[AgentFeatures]:
-    """Read the features of one run; see `Reading.agents`."""
-    return read_batch([trace]).agents[0]
+    """Read the features of one run."""
+    return read_batch([trace])[0]
 
 
-def read_batch(traces: Sequence[MessageActionTrace]) -> LexicalReading:
-    """Read several runs. They do not touch each other: numpy is fast on long arrays only."""
+def read_batch(traces: Sequence[MessageActionTrace]) -> list[list[AgentFeatures]]:
+    """Return, for each run, the features of every agent that can be blamed for a step, in order of first speaking.
+
+    Agents without any token in these steps are left out: there is nothing to judge them by. Runs do not touch each
+    other: they are read together because numpy is fast on long arrays only.
+    """
     batch = _Batch()
     for trace in traces:
         batch.add(trace)
@@ -147,7 +92,7 @@ def read_batch(traces: Sequence[MessageActionTrace]) -> LexicalReading:
                     _seat_hashes(*_facts(traces[agent.run], agent, n_words)),
                 )
             )
-    return LexicalReading(found, said, batch.first_step, words)
+    return found
 
 
 def in_batches(traces: Sequence[MessageActionTrace]) -> Iterator[Sequence[MessageActionTrace]]:

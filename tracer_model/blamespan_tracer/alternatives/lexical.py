@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan import __version__
-from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import NO_TEXT, abstention_reason
 from blamespan_tracer.alternatives.decision import Thresholds, decide
-from blamespan_tracer.alternatives.evidence import heaviest_windows
-from blamespan_tracer.alternatives.features import AgentFeatures, LexicalReading, in_batches, read_batch
+from blamespan_tracer.alternatives.evidence import quote_steps
+from blamespan_tracer.alternatives.features import AgentFeatures, in_batches, read_batch
 from blamespan_tracer.alternatives.lexicon import AgentScores, Lexicon
 from blamespan_tracer.alternatives.shares import answer_weights, begin_shares, suspicion
 from blamespan_tracer.modes import can_show
@@ -28,14 +28,8 @@ __all__ = ["LexicalTracer"]
 
 BUNDLED = Path(__file__).parent / "weights" / "lexical.safetensors"
 
-MAX_EVIDENCE = 3
-"""Quotes per verdict: the most blamed steps."""
-
 _LEAST = 1e-6
 """Smallest relative odds and share: an agent that can be blamed is never wholly cleared, so no verdict divides by 0."""
-
-_EDGES = " \t\r\n,.;:!?'\"`*_-"
-"""What a quote need not begin or end with."""
 
 _NO_IDEA = 0.5
 """Failure score of a run of one agent: AEGIS's lone agents are all at fault, so nothing tells a sound one."""
@@ -45,12 +39,11 @@ Floats: TypeAlias = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class _SuspectAgent:
-    """One agent's scores, as probabilities, as what they count, and as shares of its own steps."""
+    """One agent's scores, as probabilities and as shares of its own steps."""
 
     features: AgentFeatures
     scores: AgentScores
     probabilities: Floats  # (K,)
-    answers: Floats  # (K,)
     shares: list[float]  # (S,)
 
 
@@ -62,8 +55,6 @@ class _LexicalRun:
         trace: The run.
         suspects: Who can be blamed.
         shares: Of every step, up to a common factor; empty where there is no verdict.
-        worst: The steps to quote, the most blamed first.
-        by_step: Who took each step that can be blamed.
         log_odds: Of the most suspected agent being at fault.
         why_not: Why there is no verdict.
     """
@@ -71,8 +62,6 @@ class _LexicalRun:
     trace: MessageActionTrace
     suspects: Sequence[_SuspectAgent]
     shares: list[float]
-    worst: list[int]
-    by_step: dict[int, _SuspectAgent]
     log_odds: float
     why_not: str | None
 
@@ -86,17 +75,14 @@ class _LexicalRun:
         """Share the blame over the steps of *suspects*."""
         why_not = abstention_reason(trace) or (None if suspects else NO_TEXT)
         if why_not is not None:
-            return cls(trace, suspects, [], [], {}, 0.0, why_not)
+            return cls(trace, suspects, [], 0.0, why_not)
         shares = [0.0] * len(trace.steps)
-        by_step: dict[int, _SuspectAgent] = {}
         log_odds = max(float(suspect.scores.logits[-1]) for suspect in suspects)
         for suspect in suspects:
             odds = max(math.exp(float(suspect.scores.logits[-1]) - log_odds), _LEAST)
             for step, share in zip(suspect.scores.steps, suspect.shares, strict=True):
                 shares[step] = odds * max(share, _LEAST)
-                by_step[step] = suspect
-        worst = sorted(by_step, key=lambda step: -shares[step])[:MAX_EVIDENCE]
-        return cls(trace, suspects, shares, worst, by_step, log_odds, None)
+        return cls(trace, suspects, shares, log_odds, None)
 
 
 class LexicalTracer:
@@ -155,17 +141,16 @@ class LexicalTracer:
         return [verdict for batch in in_batches(traces) for verdict in self._attribute(batch)]
 
     def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
-        reading = read_batch(traces)
-        suspects = iter(self._suspects([agent for of_run in reading.agents for agent in of_run]))
-        accused = [[next(suspects) for _ in of_run] for of_run in reading.agents]
+        agents = read_batch(traces)
+        suspects = iter(self._suspects([agent for of_run in agents for agent in of_run]))
+        accused = [[next(suspects) for _ in of_run] for of_run in agents]
         cases = [_LexicalRun.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
         judged = [case for case in cases if case.why_not is None]
-        quotes = self._quotes(reading, cases)
         modes = iter(decide([self._weigh_possible_modes(case) for case in judged], self._thresholds))
         return [
             Attribution.abstain(case.trace, case.why_not, self._identity)
             if case.why_not is not None
-            else self._verdict(case, next(modes), [next(quotes) for _ in case.worst])
+            else self._verdict(case, next(modes))
             for case in cases
         ]
 
@@ -179,7 +164,7 @@ class LexicalTracer:
         by_step = iter(suspicion(np.concatenate([score.by_step for score in scores]), answers[owner]).tolist())
         return [
             _SuspectAgent(*each, begin_shares([next(by_step) for _ in each[0].steps]))
-            for each in zip(agents, scores, probabilities, answers, strict=True)
+            for each in zip(agents, scores, probabilities, strict=True)
         ]
 
     def _weigh_possible_modes(self, case: _LexicalRun) -> Floats:
@@ -187,7 +172,7 @@ class LexicalTracer:
         is_possible = [code not in AEGIS or can_show(case.trace, AEGIS[code]) for code in self._lexicon.codes]
         return np.where(is_possible, case.probabilities, 0)
 
-    def _verdict(self, case: _LexicalRun, modes: Iterable[tuple[int, int]], quotes: Sequence[str]) -> Attribution:
+    def _verdict(self, case: _LexicalRun, modes: Iterable[tuple[int, int]]) -> Attribution:
         total = sum(case.shares)
         failed = self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA
         codes, probabilities = self._lexicon.codes, case.probabilities
@@ -201,26 +186,5 @@ class LexicalTracer:
                 ModeBlame(AEGIS[codes[mode]], case.suspects[row].features.agent, float(probabilities[row, mode]))
                 for row, mode in sorted(modes)
             ],
-            evidence=[
-                Evidence(step, quote, case.shares[step] / total)
-                for step, quote in zip(case.worst, quotes, strict=True)
-                if quote
-            ],
+            evidence=quote_steps(case.trace, [share / total for share in case.shares]),
         )
-
-    def _quotes(self, reading: LexicalReading, cases: Sequence[_LexicalRun]) -> Iterator[str]:
-        """Quote, for each case and its worst steps, the words that speak most for the step's blame; "" without any."""
-        wanted = [
-            (first, case, step) for first, case in zip(reading.first_step, cases, strict=True) for step in case.worst
-        ]
-        if not wanted:
-            return
-        places = np.array([first + step for first, _, step in wanted])
-        answers = np.stack([case.by_step[step].answers for _, case, step in wanted])
-        words, tokens = reading.words_of(places), reading.tokens.of(places)
-        added = self._lexicon.weigh(words.hashes, answers, words.step[words.of])
-        by_word = np.bincount(words.of, added, minlength=len(words.words))
-        weights = words.spread(by_word.astype(np.float64, copy=False), tokens)  # it is, but numpy's types say otherwise
-        windows = heaviest_windows(tokens, weights)
-        for (_, case, step), window in zip(wanted, windows, strict=True):
-            yield case.trace.steps[step].content[slice(*window)].strip(_EDGES)

@@ -26,7 +26,6 @@ from safetensors import SafetensorError
 from blamespan.errors import TracerUnavailable
 from blamespan.json_text import parse_json
 from blamespan_tracer.alternatives.features import AgentFeatures
-from blamespan_tracer.alternatives.hash_index import HashIndex
 from blamespan_tracer.tokens import Hashes
 from blamespan_tracer.weights_file import read_weights, write_weights
 
@@ -96,10 +95,6 @@ class Lexicon:
     questions: frozenset[str] = frozenset()
     digest: str = ""
     notes: dict[str, str] = field(default_factory=dict)
-    _index: HashIndex = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_index", HashIndex(self.keys))
 
     def score(self, features: AgentFeatures) -> AgentScores:
         """Score one agent; see `score_all`."""
@@ -138,32 +133,16 @@ class Lexicon:
         """Turn the log-odds of the most suspected agent into the probability that the run failed by it."""
         return 0.5 * (1 + math.tanh(0.5 * (log_odds * self.failure_slope + self.failure_offset)))
 
-    def weigh(self, hashes: Hashes, answers: Floats, owner: NDArray[np.int64]) -> Floats:
-        """Weigh features one by one, up to their agent's common factor; unknown ones weigh 0.
-
-        Args:
-            hashes: (F,) features.
-            answers: (A, K) how much each answer counts to each of A agents.
-            owner: (F,) whose feature it is.
-
-        Returns:
-            (F,) what each adds to its agent's answers, weighed and summed up.
-        """
-        known, rows = self._index.find(hashes)
-        weighed = np.zeros(len(hashes), np.float32)
-        by_answer = self.weights.take(rows, axis=0)
-        by_answer *= answers.take(owner[known], axis=0)
-        weighed[known] = by_answer.sum(axis=1) * self.idf[rows]
-        return weighed
-
     def has_seen(self, question: str) -> bool:
         """Check whether *question* was among the training questions."""
         return question_digest(question) in self.questions
 
     def _find(self, parts: Sequence[Hashes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Look up the features of each part: the known ones' rows, and the part each is of, ascending."""
-        known, rows = self._index.find(np.concatenate(parts))
-        return rows, np.repeat(np.arange(len(parts)), [len(part) for part in parts])[known]
+        hashes = np.concatenate(parts)
+        rows = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
+        known = np.flatnonzero(self.keys[rows] == hashes)
+        return rows[known], np.repeat(np.arange(len(parts)), [len(part) for part in parts])[known]
 
     def save(self, path: Path) -> str:
         """Write the model to *path*, weights in 16 bits; return the digest that identifies it."""

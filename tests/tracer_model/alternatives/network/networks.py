@@ -13,7 +13,7 @@ from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.inputs import RELATIONS, feature_names
 from blamespan_tracer.alternatives.network.model import Shape
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.alternatives.network.weights import Network
+from blamespan_tracer.alternatives.network.weights import Network, round_weights
 from blamespan_tracer.modes import MODES
 from tests.tracer_model.representation.teams import team
 
@@ -31,12 +31,8 @@ def drawn_network(alarm: float = 0.0) -> Network:
     rng = np.random.default_rng(0)
     return Network(
         shape=shape,
-        ensemble=tuple(
-            {
-                name: (rng.standard_normal(size) / 4).astype(np.float16).astype(np.float32)
-                for name, size in shape.parameters().items()
-            }
-            for _ in range(2)
+        weights=round_weights(
+            {name: (rng.standard_normal(size) / 4).astype(np.float32) for name, size in shape.parameters().items()}
         ),
         vocabulary=VOCABULARY,
         mean=np.zeros(len(FEATURES), np.float32),

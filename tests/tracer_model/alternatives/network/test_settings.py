@@ -1,7 +1,8 @@
-"""Device, weights and false alarms: from the environment or by flags, wrong ones with a word on what to do."""
+"""Weights and false alarms: from the environment or by flags, wrong ones with a word on what to do."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,8 +15,7 @@ from blamespan.errors import ConfigError, TracerUnavailable
 from blamespan.tracers import load_tracer, settings_of, tracer_options
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.inputs import read_inputs
-from blamespan_tracer.alternatives.network.settings import NetworkSettings
-from blamespan_tracer.alternatives.network.tracer import NetworkTracer
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer, read_max_false_alarms
 from blamespan_tracer.alternatives.network.weights import Network
 from tests.tracer_model.alternatives.network.networks import (
     FEATURES,
@@ -33,7 +33,7 @@ ALARMS = ((1.0, 0.9), (5.0, 0.6), (10.0, 0.4))
 )
 def test_false_alarms_are_a_share_or_percent(said: str, share: float | None) -> None:
     """Both spellings mean the same; nothing said leaves what the weights were trained for."""
-    found = NetworkSettings.from_environment({"BLAMESPAN_MAX_FALSE_ALARMS": said}).max_false_alarms
+    found = read_max_false_alarms({"BLAMESPAN_MAX_FALSE_ALARMS": said})
 
     assert found == pytest.approx(share)
 
@@ -42,14 +42,7 @@ def test_false_alarms_are_a_share_or_percent(said: str, share: float | None) -> 
 def test_false_alarms_that_are_no_share_are_refused(said: str) -> None:
     """A bare 5 may be five percent or a slip: it is asked back."""
     with pytest.raises(ConfigError, match=r"such as 0\.05 or 5%, got"):
-        NetworkSettings.from_environment({"BLAMESPAN_MAX_FALSE_ALARMS": said})
-
-
-@pytest.mark.parametrize("said", ["gpu", "cuda:", "cuda:-1", "mps", "cpu:0", "cuda:99999", "cuda\n:0"])
-def test_devices_that_are_none_are_refused(said: str) -> None:
-    """The message lists what can be said."""
-    with pytest.raises(ConfigError, match="must be cpu, cuda, cuda:N or auto"):
-        NetworkSettings.from_environment({"BLAMESPAN_DEVICE": said})
+        read_max_false_alarms({"BLAMESPAN_MAX_FALSE_ALARMS": said})
 
 
 def test_the_largest_budget_that_is_small_enough_is_used() -> None:
@@ -114,11 +107,10 @@ def test_tracer_in_use_keeps_to_the_environment(tmp_path: Path, monkeypatch: pyt
     replace(drawn_network(), alarms=ALARMS).save(tmp_path / "n.safetensors")
     monkeypatch.setenv("BLAMESPAN_NETWORK_WEIGHTS", str(tmp_path / "n.safetensors"))
     monkeypatch.setenv("BLAMESPAN_MAX_FALSE_ALARMS", "10%")
-    monkeypatch.setenv("BLAMESPAN_DEVICE", "cpu")
 
     tracer = load_tracer("network")
 
-    assert (settings_of(tracer), tracer.device) == ({"max_false_alarms": 0.1}, "cpu")  # type: ignore[attr-defined]  # the network's own
+    assert settings_of(tracer) == {"max_false_alarms": 0.1}
 
 
 @pytest.mark.parametrize("name", ["lexical", "contracts"])
@@ -130,20 +122,17 @@ def test_tracers_without_an_alarm_refuse_a_budget(name: str, monkeypatch: pytest
         load_tracer(name)
 
 
-def test_flags_set_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flag_sets_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flag is another spelling of its variable."""
-    for variable in ("BLAMESPAN_DEVICE", "BLAMESPAN_MAX_FALSE_ALARMS"):
-        monkeypatch.setenv(variable, "")
-    found: list[NetworkSettings] = []
+    monkeypatch.setenv("BLAMESPAN_MAX_FALSE_ALARMS", "")
+    found: list[float | None] = []
     command = click.Command(
-        "asked",
-        params=tracer_options(),
-        callback=lambda: found.append(NetworkSettings.from_environment(__import__("os").environ)),
+        "asked", params=tracer_options(), callback=lambda: found.append(read_max_false_alarms(os.environ))
     )
 
-    command.main(["--device", "auto", "--max-false-alarms", "5%"], standalone_mode=False)
+    command.main(["--max-false-alarms", "5%"], standalone_mode=False)
 
-    assert (found[0].device, found[0].max_false_alarms) == ("auto", 0.05)
+    assert found == [0.05]
 
 
 def test_weights_in_use_are_those_the_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +147,7 @@ def test_weights_in_use_are_those_the_variable_names(tmp_path: Path, monkeypatch
         NetworkTracer.in_use()
 
 
-def test_the_cpu_needs_no_torch() -> None:
+def test_no_torch_is_needed() -> None:
     """Loading the network and judging a run imports no PyTorch, installed or not."""
     code = (
         "import sys; from blamespan.tracers import load_tracer; from blamespan.trace import *; "

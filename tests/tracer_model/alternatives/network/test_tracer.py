@@ -13,8 +13,8 @@ from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import ask_tracer
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.inputs import WINDOW, read_inputs
-from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.alternatives.network.weights import Network
+from blamespan_tracer.alternatives.network.tracer import BUNDLED, NetworkTracer
+from blamespan_tracer.alternatives.network.weights import Network, round_weights
 from blamespan_tracer.weights_file import format_of
 from tests.tracer_model.alternatives.network.networks import (
     FEATURES,
@@ -137,12 +137,27 @@ def test_weights_come_back_as_they_were(tmp_path: Path) -> None:
     ]
 
 
+def test_rounding_weights_again_changes_nothing() -> None:
+    """What is measured in training is what a file holds, to the last bit; a word of zeros stays one."""
+    weights = dict(drawn_network().weights)
+    weights["embedding"] = weights["embedding"].copy()
+    weights["embedding"][3] = 0
+
+    rounded = round_weights(weights)
+
+    assert all(np.array_equal(rounded[name], weights[name]) for name in weights)
+
+
+def test_bundled_weights_are_small() -> None:
+    """One network fits into four megabytes."""
+    assert BUNDLED.stat().st_size <= 4_000_000
+    assert NetworkTracer.bundled().network.shape.n_words > 30_000
+
+
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     """A verdict out of NaN would look like one."""
     network = drawn_network()
-    broken = replace(
-        network, ensemble=({**network.ensemble[0], "input.bias": network.ensemble[0]["input.bias"] * np.nan},)
-    )
+    broken = replace(network, weights={**network.weights, "input.bias": network.weights["input.bias"] * np.nan})
     broken.save(tmp_path / "n.safetensors")
 
     with pytest.raises(TracerUnavailable, match="no numbers"):

@@ -10,12 +10,12 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
+from blamespan_lab.network.batches import pad
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, examples_of
 from blamespan_lab.network.objectives import supervised_losses, targets_of
 from blamespan_lab.network.training_data import agent_examples
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.model import Scores
-from blamespan_tracer.alternatives.network.torch_inference import pad
 from tests.tracer_model.alternatives.network.networks import FEATURES, VOCABULARY, random_team
 from tests.tracer_model.lab.lexical.test_lexical import write_aegis
 
@@ -71,7 +71,7 @@ def test_failure_without_labels_pulls_the_pointer_to_the_steps() -> None:
     def loss(sound: float) -> float:
         pointer = torch.zeros(1, steps + 1)
         pointer[0, -1] = sound
-        scores = Scores(pointer, torch.zeros(1, steps), torch.zeros(1, steps, targets.modes.shape[2]), torch.zeros(1))
+        scores = Scores(pointer, torch.zeros(1, steps), torch.zeros(1, steps, targets.modes.shape[2]))
         return float(supervised_losses(scores, targets, padded, sigma=0.4)["agent"])
 
     assert loss(-3.0) < loss(0.0) < loss(3.0)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from blamespan.importing.recorded import RecordedRun
+from blamespan_lab.network.batches import pad
 from blamespan_lab.network.examples import NetworkExample, examples_of
 from blamespan_lab.network.objectives import targets_of
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.model import Scores
-from blamespan_tracer.alternatives.network.torch_inference import pad
 from blamespan_tracer.modes import MODES
 from tests.tracer_model.alternatives.network.networks import FEATURES, VOCABULARY, random_team
 
@@ -28,7 +28,7 @@ def _mode_loss(example: NetworkExample, odds: dict[int, float]) -> float:
     modes = torch.zeros(1, steps, len(MODES))
     for column, value in odds.items():
         modes[0, 0, column] = value
-    scores = Scores(torch.zeros(1, steps + 1), torch.zeros(1, steps), modes, torch.zeros(1))
+    scores = Scores(torch.zeros(1, steps + 1), torch.zeros(1, steps), modes)
     return float(supervised_losses(scores, targets, padded, sigma=0.4)["mode"])
 
 

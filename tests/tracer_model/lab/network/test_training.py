@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from functools import partial
 from random import Random
 
 import numpy as np
 import pytest
-import torch
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan_lab.network.examples import SOUND, UNKNOWN, NetworkExample, examples_of
-from blamespan_lab.network.fitting import fit_members
 from blamespan_lab.network.meanings import Meanings
 from blamespan_lab.network.recipe import NetworkRecipe, NetworkSize, Schedule
 from blamespan_lab.network.training import train_network_on
 from blamespan_lab.network.training_data import Examples, split_by_task
 from blamespan_tracer.alternatives.lexical import LexicalTracer
-from blamespan_tracer.alternatives.network.inputs import RELATIONS
-from blamespan_tracer.alternatives.network.model import Shape
 from blamespan_tracer.modes import MODES
 from tests.tracer_model.alternatives.network.networks import FEATURES, random_team
 from tests.tracer_model.representation.teams import team
@@ -71,36 +65,6 @@ def test_network_learns_who_guessed(examples: Examples) -> None:
     assert held_out.tasks.coverage >= 80
 
 
-def test_transcripts_teach_the_second_judge_alone(examples: Examples) -> None:
-    """The network's own weights are those without them; figures are of teams that were left out; all of them failed."""
-    short = replace(RECIPE, schedule=replace(RECIPE.schedule, epochs=1))
-    with_transcripts = replace(
-        examples, transcripts=examples.tasks, bare=examples.tasks[:9], simulated=(examples.fitted,)
-    )
-
-    alone, nothing = train_network_on(examples, short, LEXICON, MEANINGS)
-    both, held_out = train_network_on(with_transcripts, short, LEXICON, MEANINGS)
-
-    assert (alone.prose_expert, nothing.transcripts, nothing.bare) == (None, None, None)
-    assert both.prose_expert is not None
-    assert held_out.transcripts is not None
-    assert (held_out.transcripts.n, held_out.transcripts.sound) == (held_out.tasks.n, 0)
-    assert held_out.bare is not None
-    assert held_out.bare.n == sum(each.decisive >= 0 for each in examples.tasks[:9])
-    assert all(np.array_equal(alone.ensemble[0][name], value) for name, value in both.ensemble[0].items())
-
-
-@pytest.mark.slow
-def test_members_are_trained_apart(examples: Examples) -> None:
-    """Each begins from other weights; together they are one network of as many members."""
-    few = replace(RECIPE, members=2, schedule=replace(RECIPE.schedule, epochs=1))
-
-    network, _ = train_network_on(examples, few, LEXICON, MEANINGS)
-
-    first, second = network.ensemble
-    assert not np.array_equal(first["input.features"], second["input.features"])
-
-
 def test_runs_of_labelled_agents_teach_whom_to_point_at(examples: Examples) -> None:
     """Where no step is labelled, the pointer learns from the agent's; held-out ones are measured by their agent."""
     agents = [by_agent(each) for each in (*examples.fitted, *examples.tasks) if each.decisive >= 0]
@@ -128,7 +92,7 @@ def test_same_seed_gives_the_same_bits(examples: Examples) -> None:
 
     first, second = (train_network_on(examples, few, LEXICON, MEANINGS)[0] for _ in range(2))
 
-    assert all(np.array_equal(first.ensemble[0][name], second.ensemble[0][name]) for name in first.ensemble[0])
+    assert all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
     assert first.temperature == second.temperature
 
 
@@ -161,25 +125,3 @@ def test_labels_of_agents_alone_teach_no_step() -> None:
     assert [sorted(modes) for modes in example.culprits.values()] == [
         [[str(each) for each in MODES].index("mast:FM-3.1")]
     ]
-
-
-@pytest.mark.slow
-def test_networks_trained_side_by_side_are_those_trained_in_turn(
-    examples: Examples, caplog: pytest.LogCaptureFixture
-) -> None:
-    """How many processes train changes no bit, and what they say of their passes is told."""
-    shape = Shape(
-        examples.fitted[0].inputs.features.shape[1], len(MEANINGS.vocabulary), 4, 8, 2, 1, len(RELATIONS), len(MODES), 4
-    )
-    train = partial(
-        fit_members, examples.fitted[:24], shape, Schedule(epochs=1), meanings=MEANINGS.vectors, seeds=[5, 6]
-    )
-    in_turn = train(processes=1)
-    caplog.clear()
-
-    with caplog.at_level(logging.INFO, "blamespan_lab"):
-        side_by_side = train(processes=2)
-
-    for one, other in zip(in_turn, side_by_side, strict=True):
-        assert all(torch.equal(one[name], other[name]) for name in one)
-    assert {message.partition(",")[0] for message in caplog.messages} == {"network 5", "network 6"}

@@ -238,7 +238,7 @@ def read_runs(
         features: Names of the columns to read, of `feature_names`. Checks that are not among them are not applied.
     """
     layout = _lay_out(features, lexicon.codes)
-    agents = [run_agents for batch in in_batches(traces) for run_agents in read_batch(batch).agents]
+    agents = [run_agents for batch in in_batches(traces) for run_agents in read_batch(batch)]
     scores = iter(lexicon.score_all([agent for run_agents in agents for agent in run_agents]))
     readings = []
     for trace, run_agents in zip(traces, agents, strict=True):

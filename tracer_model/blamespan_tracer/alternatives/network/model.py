@@ -7,20 +7,20 @@ the steps. Each step gets a *pointer* score (the failure was decided here; one s
 "it did not fail"), a *fault* score (something is wrong here, decisive or not) and a score for each mode.
 
 Dims: B runs, S steps of the longest (padded at the end), F features, E width of an embedding, D width, H heads,
-R relations, K modes, M activations of a sentence, N networks of an ensemble. Everything is float32.
+R relations, K modes, M activations of a sentence. Everything is float32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import array_api_compat as arrays
 import array_api_compat.numpy  # else imported by the thread that gives the first verdict
 
-__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "average_scores", "forward", "stack_ensemble"]
+__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "forward"]
 
 Array: TypeAlias = Any
 """A NumPy array or a PyTorch tensor; the array API has no type of its own for "either"."""
@@ -48,7 +48,7 @@ class Shape:
         n_layers: Blocks of attention and MLP.
         n_relations: R.
         n_modes: K.
-        sentence_width: M; 0 reads steps as bags of tokens alone.
+        sentence_width: M.
     """
 
     n_features: int
@@ -59,7 +59,7 @@ class Shape:
     n_layers: int
     n_relations: int
     n_modes: int
-    sentence_width: int = 0
+    sentence_width: int
 
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """Return the size of every weight, by name."""
@@ -69,13 +69,10 @@ class Shape:
             "input.features": (self.n_features, width),
             "input.bags": (self.bag_width, width),
             "input.bias": (width,),
+            "sentence.weight": (self.bag_width, self.sentence_width),
+            "sentence.bias": (self.sentence_width,),
+            "input.sentences": (self.sentence_width, width),
         }
-        if self.sentence_width:
-            sizes |= {
-                "sentence.weight": (self.bag_width, self.sentence_width),
-                "sentence.bias": (self.sentence_width,),
-                "input.sentences": (self.sentence_width, width),
-            }
         for layer in range(self.n_layers):
             sizes |= {
                 f"{layer}.attention.norm.scale": (width,),
@@ -104,15 +101,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """A batch of runs. With an ensemble, bags and sentences have one more axis, the first.
+    """A batch of runs.
 
     Attributes:
         features: (B, S, F) scaled to about -3..3.
         bags: (B, S, E) the sum of the embeddings of each step's tokens, by the root of how many there are.
-        sentences: (B, S, M) the maximum over the sentences of each step of their activations.
         relations: (B, R, S, S) 1 where relation r leads from step s to step t, else 0; or its strength.
         is_real: (B, S) bool, False on padding.
         can_be_blamed: (B, S) bool, False on padding too.
+        sentences: (B, S, M) the maximum over the sentences of each step of their activations.
     """
 
     features: Array
@@ -120,7 +117,7 @@ class StepInputs:
     relations: Array
     is_real: Array
     can_be_blamed: Array
-    sentences: Array = None
+    sentences: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +128,18 @@ class Scores:
         pointer: (B, S + 1) the last for "it did not fail"; very negative where a step cannot be blamed.
         fault: (B, S) log-odds that something is wrong at this step.
         modes: (B, S, K) log-odds of each mode, given that something is.
-        states: (B, S, D) the hidden states after the last block, of the first of several networks.
     """
 
     pointer: Array
     fault: Array
     modes: Array
-    states: Array
 
 
 def forward(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array = None) -> Scores:
     """Compute the scores of B runs.
 
     Args:
-        weights: By name, as `Shape.parameters` lists them; or of N networks, as `stack_ensemble` stacks them: then all
-            scores, and the bags and sentences that go in, have one more axis, the first.
+        weights: By name, as `Shape.parameters` lists them.
         shape: The network's.
         steps: The runs.
         keep: (B, S, D) dropout of the states after attention, in training only.
@@ -154,9 +148,7 @@ def forward(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array = 
     """
     xp = _array_api_of(steps.features)
     states = _linear(steps.features, weights["input.features"]) + _linear(steps.bags, weights["input.bags"])
-    states = states + weights["input.bias"]
-    if shape.sentence_width:
-        states = states + _linear(steps.sentences, weights["input.sentences"])
+    states = states + weights["input.bias"] + _linear(steps.sentences, weights["input.sentences"])
     padding_bias = xp.astype(~steps.is_real, states.dtype)[:, None, None, :] * _NEVER  # (B, 1, 1, S)
     for layer in range(shape.n_layers):
         attended = _attention(weights, shape, layer, states, steps.relations, padding_bias)
@@ -169,41 +161,6 @@ def forward(weights: Weights, shape: Shape, steps: StepInputs, *, keep: Array = 
         pointer=xp.concat([pointer, _score_no_failure(weights, states, steps.is_real)], axis=-1),
         fault=_linear(states, weights["output.fault"])[..., 0] + weights["output.fault_bias"],
         modes=_linear(states, weights["output.modes"]) + weights["output.modes_bias"],
-        states=states,
-    )
-
-
-def stack_ensemble(networks: Sequence[Weights]) -> Weights:
-    """Stack the weights of N networks of one shape, but for those that read tokens."""
-    xp = _array_api_of(networks[0]["input.bias"])
-    stack = {}
-    for name, first in networks[0].items():
-        if name == "embedding" or name.startswith("sentence."):
-            continue
-        stacked = xp.stack([weights[name] for weights in networks])
-        if name in ("output.fault_bias", "output.no_failure_bias"):  # added to what has no last axis, or one of its own
-            stacked = stacked[:, None, :]
-        elif first.ndim == 1:
-            stacked = stacked[:, None, None, :]
-        elif name.endswith(".relation_bias"):
-            stacked = stacked[:, None, :, :]
-        stack[name] = stacked
-    return stack
-
-
-def average_scores(scores: Sequence[Scores]) -> Scores:
-    """Average the scores of an ensemble for the same runs: log-probabilities of the pointer, log-odds of the rest.
-
-    Source: Lakshminarayanan et al., "Simple and scalable predictive uncertainty estimation using deep ensembles", 2017
-    (arXiv 1612.01474); by the geometric mean, which leaves one temperature to fit.
-    """
-    if len(scores) == 1:
-        return scores[0]
-    return Scores(
-        pointer=sum(_log_softmax(network.pointer) for network in scores) / len(scores),
-        fault=sum(network.fault for network in scores) / len(scores),
-        modes=sum(network.modes for network in scores) / len(scores),
-        states=scores[0].states,
     )
 
 
@@ -223,21 +180,18 @@ def _attention(
 ) -> Array:
     """Attend over the steps by several heads; relations and padding are added to the logits."""
     xp = _array_api_of(states)
-    *ensemble, runs, steps, width = states.shape
-    size, before = width // shape.n_heads, tuple(range(len(ensemble) + 1))
-    heads_first = (*before, before[-1] + 2, before[-1] + 1, before[-1] + 3)  # swaps steps and heads
+    runs, steps, width = states.shape
+    size, heads_first = width // shape.n_heads, (0, 2, 1, 3)  # swaps steps and heads
     normed = _layer_norm(states, weights[f"{layer}.attention.norm.scale"], weights[f"{layer}.attention.norm.shift"])
     projected = _linear(normed, weights[f"{layer}.attention.query_key_value"])
-    projected = xp.reshape(projected, (*ensemble, runs, steps, 3, shape.n_heads, size))
-    query, key, value = (
-        xp.permute_dims(projected[..., part, :, :], heads_first) for part in range(3)
-    )  # (B, H, S, D / H)
+    projected = xp.reshape(projected, (runs, steps, 3, shape.n_heads, size))
+    query, key, value = (xp.permute_dims(projected[:, :, part], heads_first) for part in range(3))  # (B, H, S, D / H)
     flat = xp.reshape(relations, (relations.shape[0], shape.n_relations, steps * steps))
     relation_bias = weights[f"{layer}.attention.relation_bias"] @ flat
-    relation_bias = xp.reshape(relation_bias, (*relation_bias.shape[:-1], steps, steps))
+    relation_bias = xp.reshape(relation_bias, (runs, shape.n_heads, steps, steps))
     logits = query @ xp.matrix_transpose(key) / math.sqrt(size) + relation_bias + padding_bias
     attended = _softmax(logits) @ value  # (B, H, S, D / H)
-    attended = xp.reshape(xp.permute_dims(attended, heads_first), (*ensemble, runs, steps, width))
+    attended = xp.reshape(xp.permute_dims(attended, heads_first), (runs, steps, width))
     return _linear(attended, weights[f"{layer}.attention.output"])
 
 
@@ -249,10 +203,9 @@ def _mlp(weights: Weights, layer: int, states: Array) -> Array:
 
 def _linear(values: Array, matrix: Array) -> Array:
     """Multiply (B, S, X) by (X, Y), as one product: NumPy would make one of each run."""
-    *ensemble, runs, steps, width = values.shape
+    runs, steps, width = values.shape
     xp = _array_api_of(values)
-    product = xp.reshape(values, (*ensemble, runs * steps, width)) @ matrix
-    return xp.reshape(product, (*product.shape[:-2], runs, steps, product.shape[-1]))
+    return xp.reshape(xp.reshape(values, (runs * steps, width)) @ matrix, (runs, steps, matrix.shape[-1]))
 
 
 def _score_no_failure(weights: Weights, states: Array, is_real: Array) -> Array:
@@ -276,12 +229,6 @@ def _softmax(logits: Array) -> Array:
     xp = _array_api_of(logits)
     powers = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return powers / xp.sum(powers, axis=-1, keepdims=True)
-
-
-def _log_softmax(logits: Array) -> Array:
-    xp = _array_api_of(logits)
-    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
-    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
 
 def _gelu(values: Array) -> Array:

@@ -10,8 +10,6 @@ Dims: N merged steps, F features, K checks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +21,7 @@ from blamespan_tracer.representation.analysis import Analysis, sum_by
 from blamespan_tracer.representation.claims import Floats
 from blamespan_tracer.representation.cues import CUES
 from blamespan_tracer.representation.lineage import find_lineage
-from blamespan_tracer.representation.reading import Flag, Ints, Mask
+from blamespan_tracer.representation.reading import Flag, Mask
 
 __all__ = ["STEP_FEATURES", "check_features", "name_check_features", "step_features"]
 
@@ -91,54 +89,24 @@ _ASPECTS = ("broken", "first", "so far")
 """What a model sees of a contract."""
 
 
-@dataclass(frozen=True, slots=True)
-class _StepLayout:
-    """Which columns make up the features of these names.
-
-    Attributes:
-        plain: Names of the columns that are taken as they are, and
-        scored: of those whose standard scores are.
-        order: (F,) for each name its column among them.
-        evidence: The checks that are applied for them.
-    """
-
-    plain: tuple[str, ...]
-    scored: tuple[str, ...]
-    order: Ints
-    evidence: tuple[Check, ...]
-
-
-@lru_cache(maxsize=64)
-def _lay_out(names: tuple[str, ...]) -> _StepLayout:
-    plain = tuple(name for name in names if not name.endswith(_SCORE))
-    scored = tuple(name.removesuffix(_SCORE) for name in names if name.endswith(_SCORE))
-    columns = {name: column for column, name in enumerate((*plain, *(f"{name}{_SCORE}" for name in scored)))}
-    needed = dict.fromkeys((*plain, *scored, *_ODD))
-    evidence = tuple(_EVIDENCE[name] for name in needed if name in _EVIDENCE)
-    return _StepLayout(plain, scored, np.array([columns[name] for name in names], np.int64), evidence)
-
-
 def step_features(run: ExaminedRun, names: Sequence[str] = STEP_FEATURES) -> NDArray[np.float32]:
     """Return the (N, F) features of a run that have these *names*, in their order; 0 where a step cannot be blamed."""
-    layout, analysis = _lay_out(tuple(names)), run.analysis
-    if not analysis.steps:
-        return np.zeros((0, len(names)), np.float32)
+    analysis = run.analysis
+    if not analysis.steps or not names:
+        return np.zeros((len(analysis.steps), len(names)), np.float32)
+    is_score = np.array([name.endswith(_SCORE) for name in names])
+    wanted = [name.removesuffix(_SCORE) for name in names]
     columns: dict[str, Floats] = {}
     for describe in _DESCRIPTIONS:
         columns.update(describe(analysis))
     columns["result is odd"] = run.once(compare_results).odd_result
-    columns.update((check.name, check.strengths(run)) for check in layout.evidence)
+    evidence = (_EVIDENCE[name] for name in dict.fromkeys((*wanted, *_ODD)) if name in _EVIDENCE)
+    columns.update((check.name, check.strengths(run)) for check in evidence)
     columns.update(_sum_up(columns, analysis.decides))
-    plain = _stack(columns, layout.plain, len(analysis.steps))
-    scores = _standardise(_stack(columns, layout.scored, len(analysis.steps)), analysis.decides)
-    table = np.concatenate([plain, scores], axis=1)[:, layout.order]
+    table = np.stack([columns[name] for name in wanted], axis=1).astype(np.float64)
+    table[:, is_score] = _standardise(table[:, is_score], analysis.decides)
     table[~analysis.decides] = 0.0
     return table.astype(np.float32)
-
-
-def _stack(columns: Mapping[str, Floats], names: Sequence[str], n_steps: int) -> Floats:
-    """Return the columns of these names side by side: (N, len(names))."""
-    return np.stack([columns[name] for name in names], axis=1) if names else np.zeros((n_steps, 0))
 
 
 def _standardise(table: Floats, decides: Mask) -> Floats:

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from blamespan_tracer.alternatives.network.torch_inference import split_by_size
+from blamespan_lab.network.batches import split_by_size
 
 
 @pytest.mark.parametrize("sizes", [[], [3], [3, 3, 3, 3, 3], [2, 9, 40, 200, 2_000], [2_000, 2_000]])
