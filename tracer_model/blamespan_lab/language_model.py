@@ -596,13 +596,19 @@ def _common_arguments(recipe: LanguageModelRecipe, out: Path) -> dict[str, Any]:
 
 def _train(trainer: Any) -> tuple[Model, History]:
     """Train, from the last checkpoint where there is one; return the model and what was logged, that before it too."""
-    from transformers import PrinterCallback
+    from transformers import PrinterCallback, TrainerState
     from transformers.trainer_utils import get_last_checkpoint
 
     out = trainer.args.output_dir
-    trainer.remove_callback(PrinterCallback)  # it prints to stdout
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(out) if Path(out).is_dir() else None)
-    return trainer.model, [row for row in trainer.state.log_history if "train_runtime" not in row]
+    checkpoint = get_last_checkpoint(out) if Path(out).is_dir() else None
+    state = TrainerState.load_from_json(f"{checkpoint}/trainer_state.json") if checkpoint is not None else None
+    if state is not None and state.global_step >= state.max_steps:  # going on would make one update more
+        trainer._load_from_checkpoint(checkpoint)
+    else:
+        trainer.remove_callback(PrinterCallback)  # it prints to stdout
+        trainer.train(resume_from_checkpoint=checkpoint)
+        state = trainer.state
+    return trainer.model, [row for row in state.log_history if "train_runtime" not in row]
 
 
 def _calibrate(

@@ -343,7 +343,10 @@ BASE, ADAPTER = "base/model.safetensors", "adapter/adapter_model.safetensors"
             change_weights(BASE, lambda name, one: None if "layers.1." in name else one),
             "weights without model.layers.1",
         ),
-        (change_weights(BASE, lambda _, one: one * float("nan")), "are no numbers: its weights may be damaged"),
+        (
+            change_weights(BASE, lambda name, one: one * float("nan") if "up_proj" in name else one),
+            "are no numbers: its",
+        ),
         (change_weights(BASE, lambda _, one: one + 1), "expected the model that the adapter .* was trained on"),
         (write("base/chat_template.jinja", "{{ raise_exception('no') }}"), "got: no. Check the name"),
         (write("base/chat_template.jinja", "hello"), "a chat template that leaves out what a user says"),
