@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict
@@ -19,12 +19,25 @@ from blamespan.trace import MessageActionTrace
 if TYPE_CHECKING:
     import click
 
-__all__ = ["DEFAULT_TRACER", "Tracer", "ask_tracer", "load_tracer", "settings_of", "tracer_options"]
+__all__ = [
+    "DEFAULT_TRACER",
+    "REPLACED",
+    "Tracer",
+    "ask_tracer",
+    "load_maker",
+    "load_tracer",
+    "settings_of",
+    "tracer_options",
+]
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_TRACER = "auto"
 """The tracer used where none is named."""
+
+
+REPLACED = {"causal": "language-model", "contrastive": "language-model"}
+"""Tracers that are no more, and what is asked for instead."""
 
 
 @runtime_checkable
@@ -49,6 +62,10 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
         MissingExtra: if its packages are not installed.
         TracerUnavailable: if its weights cannot be loaded.
     """
+    if name in REPLACED:
+        raise ConfigError(
+            f"expected an installed tracer, got {name!r}, which is no more. Use {REPLACED[name]!r} instead"
+        )
     tracer = cast(Tracer, load_plugin("blamespan.tracers", name)())
     asked = os.environ.get("BLAMESPAN_MAX_FALSE_ALARMS", "").strip()
     if asked and not hasattr(tracer, "max_false_alarms"):
@@ -58,6 +75,18 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
             "--tracer network"
         )
     return tracer
+
+
+def load_maker(name: str) -> Callable[[], Tracer]:
+    """Load what makes the tracer installed under *name*, without making it.
+
+    Raises:
+        ConfigError: if no installed package offers it.
+        MissingExtra: if its packages are not installed.
+    """
+    if name in REPLACED:
+        raise ConfigError(f"expected a tracer that is offered, got {name!r}, which is no more. Use {REPLACED[name]!r}")
+    return cast("Callable[[], Tracer]", load_plugin("blamespan.tracers", name))
 
 
 def ask_tracer(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attribution]:

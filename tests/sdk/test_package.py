@@ -235,7 +235,7 @@ def test_unknown_plugin_lists_what_there_is() -> None:
     """A wrong tracer name is answered with the right ones."""
     with pytest.raises(
         ConfigError,
-        match=r"blamespan.tracers offers auto, causal, causal-graph, contracts, contrastive, judge, lexical, network; "
+        match=r"blamespan.tracers offers auto, causal-graph, contracts, judge, language-model, lexical, network; "
         "got 'nope'",
     ):
         blamespan.load_tracer("nope")
@@ -249,7 +249,7 @@ def test_unknown_plugin_lists_what_there_is() -> None:
         (
             ["analyze", "x", "--tracer", "nope"],
             2,
-            "offers auto, causal, causal-graph, contracts, contrastive, judge, lexical, network; got 'nope'",
+            "offers auto, causal-graph, contracts, judge, language-model, lexical, network; got 'nope'",
         ),
         (["nope"], 2, "No such command"),
         (["anlyze"], 2, "No such command 'anlyze'. Did you mean analyze?"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import blamespan
+from blamespan.cli import cli
 from blamespan.testing import SpanRecorder
 
 collect_ignore_glob = ["test_*"] if any(find_spec(name) is None for name in ("numpy", "safetensors", "torch")) else []
@@ -23,7 +26,17 @@ def recorder() -> Iterator[SpanRecorder]:
 
 
 @pytest.fixture(scope="session")
-def one_thread() -> None:
-    """Let PyTorch use one thread: tiny language models are fastest so, and others want the cores too."""
-    torch = pytest.importorskip("torch", reason="needs blamespan[llm]: scripts/llm")
-    torch.set_num_threads(1)
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train by the bundled recipe that proves the path; give its run directory, with what the command printed."""
+    import torch
+
+    from tests.tracer_model.alternatives.planted import write_corpus
+
+    torch.set_num_threads(1)  # tiny language models are fastest so, and others want the cores too
+    folder = tmp_path_factory.mktemp("tuned")
+    write_corpus(folder / "small", 480)
+    recipe = Path(__file__).parents[2] / "tracer_model" / "recipes" / "language-model-tiny.toml"
+    done = CliRunner().invoke(cli, ["train", str(recipe), "--data", str(folder), "--out", str(folder / "run")])
+    assert done.exit_code == 0, done.output
+    (folder / "run" / "printed.txt").write_text(done.stdout)
+    return folder / "run"

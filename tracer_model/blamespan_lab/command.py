@@ -17,7 +17,7 @@ from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
-from blamespan.tracers import DEFAULT_TRACER
+from blamespan.tracers import DEFAULT_TRACER, REPLACED
 from blamespan_lab.feedback.command import evaluate_feedback
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from blamespan.labels.people import PersonLabel
     from blamespan.tracers import Tracer
     from blamespan_lab.edits.generate import Side
-    from blamespan_lab.language_model.recipe import CausalRecipe
-    from blamespan_lab.language_model.training import TrainedLanguageModel
     from blamespan_lab.measuring.labels import Joined, Labels
     from blamespan_tracer.alternatives.lexicon import Lexicon
 
@@ -35,7 +33,6 @@ __all__ = ["evaluate", "train"]
 
 _PATH = click.Path(path_type=Path)
 _BATCH_RUNS = 50
-_LANGUAGE_MODEL_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 
 
 @click.command()
@@ -89,7 +86,7 @@ def train(
             "expected a RECIPE, --labels FILE or --outcomes, got none or several. `blamespan train --help` shows all"
         )
     model = peek(recipe, "model") if recipe is not None else ""
-    if updates is not None and model not in ("causal", "contrastive"):
+    if updates is not None and model != "language-model":
         raise ConfigError(
             f"--updates is for recipes of language models, got it for {(recipe or labels)!s}. Leave it out"
         )
@@ -112,10 +109,13 @@ def _train_by_recipe(
         _train_network(recipe, data, out, seed)
     elif model == "auto":
         _train_auto(recipe, data, folder, seed)
-    elif model == "causal":
-        _train_causal(recipe, data, folder, seed, updates)
-    elif model == "contrastive":
-        _train_contrastive(recipe, data, folder, seed, updates)
+    elif model == "language-model":
+        _train_language_model(recipe, data, folder, seed, updates)
+    elif model in REPLACED:
+        raise ConfigError(
+            f"{recipe.name}: expected a model that can be trained, got {model!r}, which is no more. Take "
+            f"{REPLACED[model]!r}, as in tracer_model/recipes/language-model-8b.toml"
+        )
     else:
         _train_lexical(recipe, data, out, seed)
 
@@ -185,67 +185,33 @@ def _train_network(path: Path, data: Path, out: Path | None, seed: int | None) -
     click.echo(f"weights {trained.weights} ({size_mb:.1f} MB, {trained.network.digest})")
 
 
-def _train_causal(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
+def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
     """Train a language model; *updates* replaces those of each stage, to see that it starts, and what it takes."""
-    from blamespan_lab.language_model.recipe import read_causal_recipe
+    from blamespan_lab.language_model import read_language_model_recipe, train_language_model
 
-    recipe = read_causal_recipe(path)
-    _require_language_model_packages()
-    from blamespan_lab.language_model.training import train_causal
-
+    recipe = read_language_model_recipe(path)
     if updates is not None:
-        recipe = replace(recipe, sft=replace(recipe.sft, steps=updates), grpo=replace(recipe.grpo, steps=updates))
-    _print_causal(train_causal(recipe if seed is None else replace(recipe, seed=seed), data, out), recipe)
-
-
-def _print_causal(trained: TrainedLanguageModel, recipe: CausalRecipe) -> None:
-    for stage in trained.stages:
-        measure = "loss" if stage.stage == "sft" else "reward"
-        chance = "" if math.isnan(stage.chance) else f" (chance {stage.chance:.3f})"
+        grpo = replace(recipe.grpo, updates=updates if recipe.grpo.updates else 0)
+        recipe = replace(recipe, sft=replace(recipe.sft, updates=updates), grpo=grpo)
+    trained = train_language_model(recipe if seed is None else replace(recipe, seed=seed), data, out)
+    figures = trained.held_out
+    click.echo(f"SFT          loss {trained.loss[0]:.3f} to {trained.loss[1]:.3f}, first and last fifth of the updates")
+    if recipe.grpo.updates:
         click.echo(
-            f"{stage.stage:<13}{measure} {stage.first:.3f} to {stage.last:.3f}{chance} in {stage.updates} updates"
+            f"GRPO         reward {trained.reward[0]:.3f} to {trained.reward[1]:.3f}, an even draw "
+            f"{trained.reward_of_chance:.3f}; {trained.constant_groups:.0%} of the groups taught nothing"
         )
-        if not math.isnan(stage.constant):
-            click.echo(
-                f"             {stage.constant:.1f} % of the groups earned the same throughout and taught nothing"
-            )
-        if stage.left_out:
-            click.echo(f"             {stage.left_out} runs do not fit into {recipe.data.context} tokens: left out")
-    figures = trained.held_out
-    if not math.isnan(figures.step):
-        click.echo(f"held out     {figures.n} failed runs: step {figures.step:.1f} %, chance {figures.chance:.1f} %")
-    chance = f", chance {figures.chance:.1f} %" if math.isnan(figures.step) else ""
-    click.echo(f"agent        {figures.agent:.1f} %{chance}")
-    if not math.isnan(figures.embedded_step):
-        beside = f"step {figures.embedded_step:.1f} %, agent {figures.embedded_agent:.1f} %"
-        click.echo(f"embedded     {beside} on the same runs, by the tracer `network`, which may have learnt from them")
-    click.echo(f"took         {trained.wall_s:.0f} s, {trained.most_gib:.1f} GiB at most")
-    kind = "ADAPTER" if trained.is_adapter else "MODEL"
-    click.echo(f"use it       BLAMESPAN_CAUSAL_{kind}={trained.folder} blamespan analyze FILE --tracer causal")
-
-
-def _train_contrastive(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
-    from blamespan_lab.language_model.contrastive.recipe import read_contrastive_recipe
-
-    recipe = read_contrastive_recipe(path)
-    _require_language_model_packages()
-    from blamespan_lab.language_model.contrastive.training import train_contrastive
-
-    if updates is not None:
-        recipe = replace(recipe, train=replace(recipe.train, updates=updates))
-    trained = train_contrastive(recipe if seed is None else replace(recipe, seed=seed), data, out)
-    figures = trained.held_out
-    click.echo(f"loss         {trained.first_loss:.3f} to {trained.last_loss:.3f} in {recipe.train.updates} updates")
-    click.echo(f"held out     {figures.n} runs, threshold {figures.threshold:.2f} chosen on them")
-    click.echo(f"pair F1      {figures.pair:.1f} % (every agent, commonest mode: {figures.guess:.1f})")
-    click.echo(f"agent F1     {figures.agent:.1f} %")
-    click.echo(f"mode F1      {figures.mode:.1f} %")
-    click.echo(f"use it       BLAMESPAN_CONTRASTIVE_MODEL={trained.folder} blamespan analyze FILE --tracer contrastive")
-
-
-def _require_language_model_packages() -> None:
-    for package in _LANGUAGE_MODEL_PACKAGES:
-        require(package, "llm")
+    if trained.left_out:
+        click.echo(f"left out     {trained.left_out} runs do not fit into {recipe.data.context} tokens")
+    click.echo(
+        f"held out     {figures.n} failed runs: step {figures.step:.1f} %, chance {figures.chance:.1f} %; agent "
+        f"{figures.agent:.1f} %"
+    )
+    click.echo(f"auto         step {figures.auto_step:.1f} %, agent {figures.auto_agent:.1f} % on the same runs")
+    memory = "" if math.isnan(trained.gpu_gib) else f", {trained.gpu_gib:.1f} GiB of the GPU at most"
+    click.echo(f"took         {trained.wall_s:.0f} s{memory}")
+    use = f"BLAMESPAN_LANGUAGE_MODEL_ADAPTER={trained.adapter} blamespan analyze FILE --tracer language-model"
+    click.echo(f"use it       {use}")
 
 
 def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: int) -> None:

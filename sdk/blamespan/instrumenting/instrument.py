@@ -29,8 +29,8 @@ from blamespan.injecting.injection import inject_from_environment
 from blamespan.instrumenting.exchange import ExchangeableProvider, LentExporter, new_provider
 from blamespan.instrumenting.exporting import AllExporters, PresentExporter
 from blamespan.instrumenting.settings import ContentSettings, Mask, links_checkpoints
-from blamespan.plugins import load_entry, load_part, load_plugin, plugins
-from blamespan.tracers import DEFAULT_TRACER
+from blamespan.plugins import load_entry, load_part, plugins
+from blamespan.tracers import DEFAULT_TRACER, load_maker
 
 __all__ = ["instrument", "uninstrument"]
 
@@ -322,7 +322,7 @@ def _make_embedded_processor(
     tracer: str | None, page: bool | None, quiet: bool | None, exporter: SpanExporter
 ) -> SpanProcessor:
     name = tracer if tracer is not None else DEFAULT_TRACER
-    load_plugin("blamespan.tracers", name)  # a wrong name or a missing package shows now, not in the background
+    load_maker(name)  # a wrong name or a missing package shows now, not in the background
     make = cast(Callable[..., SpanProcessor], load_part("embedded_processor"))
     return make(exporter, tracer_name=name, page=bool(page), quiet=quiet)
 

@@ -10,8 +10,7 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan_lab.auto.recipe import read_auto_recipe
-from blamespan_lab.language_model.contrastive.recipe import read_contrastive_recipe
-from blamespan_lab.language_model.recipe import read_causal_recipe
+from blamespan_lab.language_model import read_language_model_recipe
 from blamespan_lab.lexical.recipe import DataRecipe, FitRecipe, Recipe, read_recipe
 from blamespan_lab.network.recipe import read_network_recipe
 from blamespan_lab.toml_records import peek
@@ -64,8 +63,7 @@ READERS: dict[object, Callable[[Path], Any]] = {
     None: read_recipe,
     "auto": read_auto_recipe,
     "network": read_network_recipe,
-    "causal": read_causal_recipe,
-    "contrastive": read_contrastive_recipe,
+    "language-model": read_language_model_recipe,
 }
 
 

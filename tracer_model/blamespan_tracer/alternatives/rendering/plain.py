@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from blamespan.trace import MessageActionTrace
@@ -12,8 +12,6 @@ from blamespan_tracer.alternatives.rendering.texts import cut, indent_lines, ine
 __all__ = ["Candidate", "RenderedRun", "render_run"]
 
 _MOST_TASK_CHARS = 8_000
-_MOST_BROKEN = 4
-"""Contracts that one heading names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +88,8 @@ class RenderedRun:
         return inert("\n".join(lines), marks)
 
 
-def render_run(trace: MessageActionTrace, *, broken: Mapping[int, Sequence[str]] | None = None) -> RenderedRun:
-    """Read *trace*, which has at least one step, as numbered decisions.
-
-    Args:
-        trace: The run.
-        broken: Names of the contracts that steps break, by the step's index: headings then name them.
-    """
+def render_run(trace: MessageActionTrace) -> RenderedRun:
+    """Read *trace*, which has at least one step, as numbered decisions."""
     decisions = decisions_of(trace)
     names = dict.fromkeys(decision.agent for decision in decisions)
     numbers = {name: number for number, name in enumerate(names, 1)}
@@ -107,7 +100,7 @@ def render_run(trace: MessageActionTrace, *, broken: Mapping[int, Sequence[str]]
             f"agent {number}: {name_of(name)}{'' if name in deciding else ', cannot be to blame'}"
             for name, number in numbers.items()
         ),
-        headings=tuple(_heading(decision, numbers[decision.agent], broken or {}) for decision in decisions),
+        headings=tuple(_heading(decision, numbers[decision.agent]) for decision in decisions),
         texts=tuple(decision.read for decision in decisions),
         answers=tuple(decision.answered for decision in decisions),
         decisions=tuple(
@@ -120,15 +113,10 @@ def render_run(trace: MessageActionTrace, *, broken: Mapping[int, Sequence[str]]
     )
 
 
-def _heading(decision: RenderedDecision, number: int, broken: Mapping[int, Sequence[str]]) -> str:
+def _heading(decision: RenderedDecision, number: int) -> str:
     heading = f"[{decision.place}] agent {number} {name_of(decision.agent)}"
     if decision.builds_on:
         heading += f", builds on {', '.join(map(str, sorted(decision.builds_on)))}"
     if decision.objects_to:
         heading += f", objects to {', '.join(map(str, sorted(decision.objects_to)))}"
-    names = dict.fromkeys(
-        name_of(name) for step in (*decision.steps, *decision.results) for name in broken.get(step.index, ())
-    )
-    if names:
-        heading += f", breaks {', '.join(list(names)[:_MOST_BROKEN])}"
     return heading + (", ended with an error" if decision.has_error else "")

@@ -1,1 +1,0 @@
-"""Training of language models and encoders on labelled runs."""
