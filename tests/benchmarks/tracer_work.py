@@ -60,11 +60,11 @@ def latencies(from_spans: bool) -> list[float]:
 
 def parts(_: None = None) -> dict[str, float]:
     """Measure what the network's verdicts are made of, one after the other: CPU milliseconds a run."""
+    from blamespan_tracer.alternatives.features import in_batches, read_batch
+    from blamespan_tracer.alternatives.network.inputs import read_runs
+    from blamespan_tracer.alternatives.network.step_features import step_features
+    from blamespan_tracer.alternatives.network.tracer import NetworkTracer
     from blamespan_tracer.checks import CONTRACTS, ExaminedRun
-    from blamespan_tracer.features import in_batches, read_batch
-    from blamespan_tracer.network.inputs import read_runs
-    from blamespan_tracer.network.step_features import step_features
-    from blamespan_tracer.network.tracer import NetworkTracer
     from blamespan_tracer.representation import analyse, represent
 
     tracer = cast(NetworkTracer, _state["tracer"])

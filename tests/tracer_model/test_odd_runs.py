@@ -13,12 +13,12 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import Tracer
-from blamespan_tracer.causal_graph import CausalGraphTracer
+from blamespan_tracer.alternatives.causal_graph import CausalGraphTracer
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer
+from blamespan_tracer.alternatives.network.weights import FORMAT
 from blamespan_tracer.checks import CONTRACTS, ContractsTracer
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.tracer import NetworkTracer
-from blamespan_tracer.network.weights import FORMAT
-from tests.tracer_model.network.networks import drawn_network, random_team, tracer_with
+from tests.tracer_model.alternatives.network.networks import drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team
 
 TRACERS = ("lexical", "contracts", "causal-graph", "network", "bundled network")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from blamespan.errors import TracerUnavailable
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.lexicon import FORMAT as LEXICAL
-from blamespan_tracer.network.weights import FORMAT as NETWORK
-from blamespan_tracer.network.weights import Network
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexicon import FORMAT as LEXICAL
+from blamespan_tracer.alternatives.network.weights import FORMAT as NETWORK
+from blamespan_tracer.alternatives.network.weights import Network
 
 DEEP = "[" * 100_000
 HEADERS = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from blamespan_lab.language_model.recipe import CausalRecipe
     from blamespan_lab.language_model.training import TrainedLanguageModel
     from blamespan_lab.measuring.labels import Joined, Labels
-    from blamespan_tracer.lexicon import Lexicon
+    from blamespan_tracer.alternatives.lexicon import Lexicon
 
 __all__ = ["evaluate", "train"]
 
@@ -814,11 +814,11 @@ def _load_tracer(name: str) -> Tracer:
 
     if not name.endswith(".safetensors"):
         return load_tracer(name)
+    from blamespan_tracer.alternatives.lexical import LexicalTracer
+    from blamespan_tracer.alternatives.network.tracer import NetworkTracer
+    from blamespan_tracer.alternatives.network.weights import Network
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.auto.weights import AutoWeights
-    from blamespan_tracer.lexical import LexicalTracer
-    from blamespan_tracer.network.tracer import NetworkTracer
-    from blamespan_tracer.network.weights import Network
     from blamespan_tracer.weights_file import format_of
 
     path = Path(name)

@@ -33,10 +33,10 @@ from blamespan.rebuilding.emit import emit  # noqa: E402
 from blamespan.trace import MessageActionTrace  # noqa: E402
 from blamespan_lab.language_model.recipe import Scratch  # noqa: E402
 from blamespan_lab.language_model.scratch import build_model, build_tokenizer  # noqa: E402
+from blamespan_tracer.alternatives.rendering import render_run  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
 from blamespan_tracer.causal.settings import FILE, CausalSettings, Learnt  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalTracer  # noqa: E402
-from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.tracer_model.causal.planted import planted  # noqa: E402
 from tests.tracer_model.runs import trace  # noqa: E402
 

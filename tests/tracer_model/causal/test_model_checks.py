@@ -17,11 +17,11 @@ from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 from blamespan.errors import TracerUnavailable  # noqa: E402
 from blamespan_lab.language_model.recipe import Scratch  # noqa: E402
 from blamespan_lab.language_model.scratch import build_tokenizer  # noqa: E402
+from blamespan_tracer.alternatives.rendering import render_run  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
 from blamespan_tracer.causal.model_checks import choose_scorer  # noqa: E402
 from blamespan_tracer.causal.settings import CausalSettings, Learnt  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalTracer  # noqa: E402
-from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.tracer_model.causal.planted import planted  # noqa: E402
 
 TRACES = [run.trace for n_steps, seed in ((3, 1), (7, 2), (12, 3)) for run in planted(1, seed=seed, n_steps=n_steps)]

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
+from blamespan_tracer.alternatives.rendering import Candidate, RenderedRun, inert, render_run
 from blamespan_tracer.causal import prompts
 from blamespan_tracer.causal.prompts import MODE_OF, build_messages, cut_to_fit
-from blamespan_tracer.rendering import Candidate, RenderedRun, inert, render_run
 from tests.tracer_model.runs import trace
 
 

@@ -26,10 +26,10 @@ from blamespan_lab.language_model.recipe import CausalRecipe, Grpo, Scratch, Sft
 from blamespan_lab.language_model.rewards import step_reward  # noqa: E402
 from blamespan_lab.language_model.scratch import build_model, build_tokenizer  # noqa: E402
 from blamespan_lab.language_model.training import train_causal_on  # noqa: E402
+from blamespan_tracer.alternatives.rendering import render_run  # noqa: E402
 from blamespan_tracer.causal.contrastive.tracer import ContrastiveTracer  # noqa: E402
 from blamespan_tracer.causal.settings import CausalSettings  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalTracer  # noqa: E402
-from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.tracer_model.causal.files import write_aegis, write_corpus  # noqa: E402
 from tests.tracer_model.causal.planted import examples, planted, recipe, with_drawn_answers  # noqa: E402
 

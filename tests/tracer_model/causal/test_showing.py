@@ -7,8 +7,8 @@ from textwrap import dedent
 
 import pytest
 
+from blamespan_tracer.alternatives.rendering import render_run
 from blamespan_tracer.causal.prompts import render_for_model
-from blamespan_tracer.rendering import render_run
 from tests.tracer_model.runs import trace
 
 RUN = trace(

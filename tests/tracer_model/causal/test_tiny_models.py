@@ -24,11 +24,11 @@ from blamespan_lab.language_model.recipe import CausalData, CausalRecipe, Grpo, 
 from blamespan_lab.language_model.scratch import build_model, build_tokenizer  # noqa: E402
 from blamespan_lab.language_model.stages import reward_function  # noqa: E402
 from blamespan_lab.language_model.training import TrainedLanguageModel, train_causal_on  # noqa: E402
+from blamespan_tracer.alternatives.rendering import render_run  # noqa: E402
 from blamespan_tracer.causal import loading, scoring  # noqa: E402
 from blamespan_tracer.causal.prompt_builder import PromptBuilder  # noqa: E402
 from blamespan_tracer.causal.settings import FILE, CausalSettings, Learnt  # noqa: E402
 from blamespan_tracer.causal.tracer import CausalPrediction, CausalTracer  # noqa: E402
-from blamespan_tracer.rendering import render_run  # noqa: E402
 from tests.benchmarks.causal_proof import best_constant, interval, of_tracer, replied  # noqa: E402
 from tests.tracer_model.causal.planted import examples, in_aegis, planted, recipe  # noqa: E402
 from tests.tracer_model.runs import trace  # noqa: E402

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from blamespan_tracer.alternatives.network.step_features import step_features
 from blamespan_tracer.checks import ExaminedRun
-from blamespan_tracer.network.step_features import step_features
 from tests.tracer_model.representation.teams import Said, team
 
 _NAMES = " ".join(f"Hall{place} Inn{place}" for place in range(60))

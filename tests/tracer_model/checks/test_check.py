@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
+from blamespan_tracer.alternatives.network.step_features import check_features
 from blamespan_tracer.checks import (
     CONTRACTS,
     Check,
@@ -24,7 +25,6 @@ from blamespan_tracer.checks import (
 )
 from blamespan_tracer.checks.in_use import CONTRACTS_VARIABLE
 from blamespan_tracer.contracts_command import contracts as command
-from blamespan_tracer.network.step_features import check_features
 from blamespan_tracer.representation import analyse
 from tests.tracer_model.representation.teams import team
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from blamespan_tracer.alternatives.network.step_features import step_features
 from blamespan_tracer.checks import ExaminedRun
-from blamespan_tracer.network.step_features import step_features
 from tests.tracer_model.representation.teams import Said, feature, team
 
 _TASK = "The cost is the rent of the house and the fee of the house together. What is the cost?"

@@ -15,10 +15,10 @@ import pytest
 
 import blamespan_tracer
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.inputs import feature_names
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.checks import CHECKS, CONTRACTS, EVIDENCE, ExaminedRun, Finding, check
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import feature_names
-from blamespan_tracer.network.tracer import NetworkTracer
 from tests.tracer_model.representation.teams import team
 
 _NEW = """
@@ -40,10 +40,10 @@ from click.testing import CliRunner
 from blamespan.analysis.showing.judges import rules_of
 from blamespan_tracer.contracts_command import contracts
 from blamespan_tracer.checks import ExaminedRun
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import feature_names
-from blamespan_tracer.network.step_features import step_features
-from blamespan_tracer.network.tracer import NetworkTracer
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.inputs import feature_names
+from blamespan_tracer.alternatives.network.step_features import step_features
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from tests.tracer_model.checks.test_registry import LOUD
 
 tracer = NetworkTracer.bundled()

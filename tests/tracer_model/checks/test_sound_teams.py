@@ -8,8 +8,8 @@ import blamespan
 from blamespan.testing import SpanRecorder
 from blamespan_lab.simulation.program import Program
 from blamespan_lab.simulation.tasks import FAMILIES
+from blamespan_tracer.alternatives.network.step_features import STEP_FEATURES, step_features
 from blamespan_tracer.checks import ExaminedRun
-from blamespan_tracer.network.step_features import STEP_FEATURES, step_features
 
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")

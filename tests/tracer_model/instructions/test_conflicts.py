@@ -174,8 +174,8 @@ def test_both_sides_are_evidence() -> None:
 
 def test_bundled_checks_do_not_change_what_networks_read() -> None:
     """Weights name their columns, and none of the bundled ones names these checks."""
-    from blamespan_tracer.network.step_features import name_check_features
-    from blamespan_tracer.network.tracer import NetworkTracer
+    from blamespan_tracer.alternatives.network.step_features import name_check_features
+    from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 
     read = set(NetworkTracer.bundled().network.features)
     new = [own_instructions_are_kept, rules_of_the_user_are_kept, planted_instructions_are_refused]

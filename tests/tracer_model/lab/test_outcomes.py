@@ -20,10 +20,10 @@ from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.store import RunWriter
 from blamespan_lab.outcomes.learning import FEWEST, OutcomeFigures, apply_labels, cross_fit, learn_head, read_outcomes
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
 from blamespan_tracer.auto.weights import AutoWeights
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.outcome_head import (
     HABITS,
     OutcomeHead,

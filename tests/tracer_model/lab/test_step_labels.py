@@ -20,10 +20,10 @@ from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.store import RunWriter
 from blamespan_lab.labels.learning import FEWEST, StepFigures, agreed_run, learn_step_head, measure_curve, read_steps
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.auto.tracer import BUNDLED, AutoTracer
 from blamespan_tracer.auto.weights import AutoWeights
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.step_head import StepHead, read_step_figures, step_head_in_use
 from tests.collector.fakes import request
 

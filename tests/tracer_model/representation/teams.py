@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
+from blamespan_tracer.alternatives.network.step_features import step_features
 from blamespan_tracer.checks import ExaminedRun
-from blamespan_tracer.network.step_features import step_features
 
 Said = tuple[str, str] | tuple[str, str, StepKind]
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan_tracer.alternatives.network.step_features import STEP_FEATURES, step_features
 from blamespan_tracer.checks import ExaminedRun
-from blamespan_tracer.network.step_features import STEP_FEATURES, step_features
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, Representation, represent
 from tests.tracer_model.representation.teams import feature, team
 

@@ -31,14 +31,14 @@ from blamespan_lab.measuring.pairs import runs_of_pairs
 from blamespan_lab.measuring.who_and_when import SUBSETS, SubsetFigures, evaluate_subset, read_subset
 from blamespan_lab.network.calibrating import mass_ahead, mass_holding
 from blamespan_lab.recorded_runs import group_by_task
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.prose_expert import gate_features
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.auto.evidence_pointer import EvidencePointer
 from blamespan_tracer.auto.experts import RUN_KINDS, Gate, LabelledTeamPointer, labelled_team_features
 from blamespan_tracer.auto.observations import ObservedRun
 from blamespan_tracer.auto.tracer import AutoTracer, opinion_of_network, read_prose, shares_of_steps
 from blamespan_tracer.auto.weights import AutoWeights, Sharing
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.prose_expert import gate_features
-from blamespan_tracer.network.tracer import NetworkTracer
 from blamespan_tracer.numeric import softmax
 
 __all__ = ["TrainedAuto", "calibrate_prose", "choose_alarm", "train_auto"]

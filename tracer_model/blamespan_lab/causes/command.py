@@ -171,7 +171,7 @@ def _writer(by: str | None, run: ReplayableRun, verdict: Attribution) -> Correct
     from blamespan.plugins import require
 
     require("httpx", "collector")
-    from blamespan_tracer.llm_judge.settings import JudgeSettings
+    from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 
     return JudgedCorrections(run.script.trace, JudgeSettings.from_environment())
 

@@ -14,12 +14,12 @@ from blamespan.importing.files import read_bytes
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.feedback.writing import Feedback, advice_for
 from blamespan_lab.replay.playback import Correction
-from blamespan_tracer.llm_judge.answers import fields
-from blamespan_tracer.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
-from blamespan_tracer.llm_judge.completions import Completion, Unreadable
-from blamespan_tracer.llm_judge.prompts import Form
-from blamespan_tracer.llm_judge.settings import JudgeSettings
-from blamespan_tracer.rendering import RunDocument
+from blamespan_tracer.alternatives.llm_judge.answers import fields
+from blamespan_tracer.alternatives.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
+from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unreadable
+from blamespan_tracer.alternatives.llm_judge.prompts import Form
+from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
+from blamespan_tracer.alternatives.rendering import RunDocument
 
 __all__ = ["AskAgain", "CorrectionWriter", "JudgedCorrections", "NoCorrection", "UserCorrections", "read_corrections"]
 
@@ -92,7 +92,7 @@ class JudgedCorrections:
 
     def write(self, step: int) -> Correction:
         """Ask for it."""
-        from blamespan_tracer.llm_judge.budget import Unanswered
+        from blamespan_tracer.alternatives.llm_judge.budget import Unanswered
 
         case = RunDocument.of(self._trace, self._settings.context_tokens)
         document = case.document(case.decisions, {step}, examined=step)

@@ -21,7 +21,7 @@ from blamespan.errors import ConfigError
 from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan_lab.faults.catalogue import FaultKind
-from blamespan_tracer.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, EndpointError
+from blamespan_tracer.alternatives.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, EndpointError
 
 __all__ = ["Manipulator", "ModelInterceptor"]
 

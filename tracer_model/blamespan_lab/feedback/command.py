@@ -100,7 +100,7 @@ def _load_judge() -> JudgedAdvice:
 
     require("httpx", "collector")
     from blamespan_lab.feedback.judged import JudgedAdvice
-    from blamespan_tracer.llm_judge.settings import JudgeSettings
+    from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 
     return JudgedAdvice(JudgeSettings.from_environment())
 
@@ -122,7 +122,7 @@ def _runs(trace: str, format_name: str | None, which: str | None) -> Iterator[Re
 def _improve(plain: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:
     if advice is None:
         return plain
-    from blamespan_tracer.llm_judge.budget import Unanswered
+    from blamespan_tracer.alternatives.llm_judge.budget import Unanswered
 
     try:
         return advice.improve(run.trace, plain)

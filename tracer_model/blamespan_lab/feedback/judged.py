@@ -7,12 +7,12 @@ from dataclasses import replace
 from blamespan.analysis.showing.legible import printable
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.feedback.writing import Feedback
-from blamespan_tracer.llm_judge.answers import fields
-from blamespan_tracer.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
-from blamespan_tracer.llm_judge.completions import Completion, Unreadable
-from blamespan_tracer.llm_judge.prompts import Form
-from blamespan_tracer.llm_judge.settings import JudgeSettings
-from blamespan_tracer.rendering import RunDocument
+from blamespan_tracer.alternatives.llm_judge.answers import fields
+from blamespan_tracer.alternatives.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
+from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unreadable
+from blamespan_tracer.alternatives.llm_judge.prompts import Form
+from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
+from blamespan_tracer.alternatives.rendering import RunDocument
 
 __all__ = ["JudgedAdvice"]
 

@@ -18,8 +18,8 @@ from blamespan_lab.corpus.storage import read_corpus
 from blamespan_lab.language_model.recipe import CausalRecipe
 from blamespan_lab.recorded_runs import is_held_out, read_runs
 from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.alternatives.rendering import RenderedRun
 from blamespan_tracer.causal.prompts import MODE_OF, NOBODY, StepAnswer, render_for_model
-from blamespan_tracer.rendering import RenderedRun
 
 __all__ = ["Example", "examples_of", "read_examples", "thought_about"]
 

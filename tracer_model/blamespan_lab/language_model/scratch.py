@@ -11,9 +11,9 @@ from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from blamespan_lab.language_model.recipe import Scratch
+from blamespan_tracer.alternatives.rendering import ANSWER_TAGS
 from blamespan_tracer.causal.loading import Model
 from blamespan_tracer.causal.loading import Tokenizer as FastTokenizer
-from blamespan_tracer.rendering import ANSWER_TAGS
 
 __all__ = ["CHAT_TEMPLATE", "build_model", "build_tokenizer"]
 

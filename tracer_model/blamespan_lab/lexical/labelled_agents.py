@@ -13,7 +13,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan_lab.agent_names import labelled_pairs
 from blamespan_lab.recorded_runs import is_held_out
-from blamespan_tracer.features import AgentFeatures, agent_features
+from blamespan_tracer.alternatives.features import AgentFeatures, agent_features
 
 __all__ = [
     "AT_FAULT",

@@ -33,9 +33,9 @@ from blamespan_lab.lexical.labelled_agents import (
 from blamespan_lab.lexical.recipe import Recipe
 from blamespan_lab.recorded_runs import read_runs
 from blamespan_lab.statistics import expected_calibration_error, f1, platt, separation
-from blamespan_tracer.decision import Floats, Pair, Thresholds, decide
-from blamespan_tracer.features import AgentFeatures
-from blamespan_tracer.lexicon import SEAT_WEIGHT, Lexicon, question_digest, scaled
+from blamespan_tracer.alternatives.decision import Floats, Pair, Thresholds, decide
+from blamespan_tracer.alternatives.features import AgentFeatures
+from blamespan_tracer.alternatives.lexicon import SEAT_WEIGHT, Lexicon, question_digest, scaled
 from blamespan_tracer.numeric import sigmoid
 
 __all__ = ["LexicalFigures", "TrainedLexicon", "choose_thresholds", "fit_lexicon", "mean_f1", "train", "train_on"]

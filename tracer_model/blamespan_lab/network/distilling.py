@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_lab.network.meanings import Meanings
-from blamespan_tracer.network.inputs import Vocabulary
+from blamespan_tracer.alternatives.network.inputs import Vocabulary
 from blamespan_tracer.tokens import tokens_of
 
 __all__ = ["distil"]

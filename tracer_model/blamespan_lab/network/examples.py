@@ -15,9 +15,9 @@ from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import canonical
 from blamespan_lab.agent_names import resolve
 from blamespan_lab.console import show_progress
-from blamespan_tracer.lexicon import Lexicon
+from blamespan_tracer.alternatives.lexicon import Lexicon
+from blamespan_tracer.alternatives.network.inputs import RunInputs, Vocabulary, read_inputs, scale_features
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.inputs import RunInputs, Vocabulary, read_inputs, scale_features
 
 __all__ = ["SOMEWHERE", "SOUND", "UNKNOWN", "NetworkExample", "examples_of", "mode_columns", "scaled_examples"]
 

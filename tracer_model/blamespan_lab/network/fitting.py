@@ -27,8 +27,8 @@ from blamespan.worker_processes import end_with_parent
 from blamespan_lab.network.examples import NetworkExample
 from blamespan_lab.network.objectives import batches, contrastive_loss, expected_reward, supervised_losses, targets_of
 from blamespan_lab.network.recipe import Schedule
-from blamespan_tracer.network.model import Scores, Shape, average_scores, forward
-from blamespan_tracer.network.torch_inference import pad, split_by_size
+from blamespan_tracer.alternatives.network.model import Scores, Shape, average_scores, forward
+from blamespan_tracer.alternatives.network.torch_inference import pad, split_by_size
 
 __all__ = ["fit_members", "fit_network", "initial_weights", "predict", "predict_together"]
 

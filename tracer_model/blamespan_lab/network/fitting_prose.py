@@ -20,7 +20,12 @@ from torch.nn import functional
 
 from blamespan_lab.network.calibrating import Pointed, mass_for, temperature_of
 from blamespan_lab.network.examples import NetworkExample
-from blamespan_tracer.network.prose_expert import ProseExpert, contextual_features, expert_columns, gate_features
+from blamespan_tracer.alternatives.network.prose_expert import (
+    ProseExpert,
+    contextual_features,
+    expert_columns,
+    gate_features,
+)
 
 __all__ = ["Apart", "fit_prose"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from blamespan.errors import TracerUnavailable
-from blamespan_tracer.network.inputs import Vocabulary
+from blamespan_tracer.alternatives.network.inputs import Vocabulary
 from blamespan_tracer.weights_file import read_weights, write_weights
 
 __all__ = ["BUNDLED_MEANINGS", "Meanings"]

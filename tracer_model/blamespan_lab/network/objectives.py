@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, NetworkExample
-from blamespan_tracer.network.model import Scores
-from blamespan_tracer.network.torch_inference import PaddedBatch, split_by_size
+from blamespan_tracer.alternatives.network.model import Scores
+from blamespan_tracer.alternatives.network.torch_inference import PaddedBatch, split_by_size
 
 __all__ = ["Targets", "batches", "contrastive_loss", "expected_reward", "supervised_losses", "targets_of"]
 

@@ -73,7 +73,8 @@ class NetworkData:
             none that the network will be measured on is up to whoever writes the recipe.
         mistakes_most: How many of these are read, drawn at random; 0 for all.
         transcripts: Files of runs that language models wrote, of any format, whose decisive step is labelled, relative
-            to the recipe's folder: the second judge learns from them (`blamespan_tracer.network.prose_expert`).
+            to the recipe's folder: the second judge learns from them
+            (`blamespan_tracer.alternatives.network.prose_expert`).
         held_out_percent: Share of the tasks, and of AEGIS's questions, that are kept aside too.
     """
 
@@ -90,7 +91,7 @@ class NetworkData:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSize:
-    """How large the network is; see `blamespan_tracer.network.model.Shape`."""
+    """How large the network is; see `blamespan_tracer.alternatives.network.model.Shape`."""
 
     bag_width: PositiveCount = 32
     sentence_width: Count = 64

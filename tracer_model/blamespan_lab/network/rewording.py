@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_lab.network.examples import NetworkExample
-from blamespan_tracer.network.inputs import RunInputs
+from blamespan_tracer.alternatives.network.inputs import RunInputs
 
 __all__ = ["with_near_words", "with_strange_words"]
 

@@ -39,12 +39,12 @@ from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.network.rewording import with_near_words, with_strange_words
 from blamespan_lab.network.training_data import Examples, read_examples
 from blamespan_lab.statistics import percent
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.lexicon import Lexicon
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexicon import Lexicon
+from blamespan_tracer.alternatives.network.inputs import RELATIONS, feature_names
+from blamespan_tracer.alternatives.network.model import Scores, Shape
+from blamespan_tracer.alternatives.network.weights import Network
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.inputs import RELATIONS, feature_names
-from blamespan_tracer.network.model import Scores, Shape
-from blamespan_tracer.network.weights import Network
 from blamespan_tracer.numeric import pointer_shares
 
 __all__ = ["HeldOutRights", "NetworkFigures", "TrainedNetwork", "train_network", "train_network_on"]

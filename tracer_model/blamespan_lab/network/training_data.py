@@ -26,8 +26,8 @@ from blamespan_lab.lexical.training import fit_lexicon
 from blamespan_lab.network.examples import SOUND, NetworkExample, examples_of
 from blamespan_lab.network.recipe import NetworkRecipe
 from blamespan_lab.recorded_runs import is_held_out, read_recorded, read_runs
-from blamespan_tracer.lexicon import Lexicon
-from blamespan_tracer.network.inputs import Vocabulary, feature_names
+from blamespan_tracer.alternatives.lexicon import Lexicon
+from blamespan_tracer.alternatives.network.inputs import Vocabulary, feature_names
 
 __all__ = ["Examples", "agent_examples", "bare_run", "mistake_examples", "read_examples", "split_by_task"]
 

@@ -19,6 +19,10 @@ from blamespan.pipeline import ask_part
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.inputs import RunInputs
+from blamespan_tracer.alternatives.network.prose_expert import gate_features
+from blamespan_tracer.alternatives.network.tracer import NetworkPrediction, NetworkTracer
 from blamespan_tracer.auto.claim_model import ClaimModel
 from blamespan_tracer.auto.evidence import quote_claims
 from blamespan_tracer.auto.evidence_pointer import evidence_features
@@ -33,10 +37,6 @@ from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import RunInputs
-from blamespan_tracer.network.prose_expert import gate_features
-from blamespan_tracer.network.tracer import NetworkPrediction, NetworkTracer
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.step_head import StepHead, step_head_in_use
 

@@ -18,7 +18,7 @@ from transformers.utils import logging as hf_logging
 from blamespan.analysis.showing.legible import printable
 from blamespan.errors import TracerUnavailable
 from blamespan.plugins import require
-from blamespan_tracer.torch_devices import device_named
+from blamespan_tracer.alternatives.torch_devices import device_named
 
 __all__ = [
     "Model",

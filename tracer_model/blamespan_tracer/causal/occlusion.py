@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from blamespan_tracer.evidence import MAX_QUOTE_CHARS
+from blamespan_tracer.alternatives.evidence import MAX_QUOTE_CHARS
 from blamespan_tracer.tokens import sentences_of
 
 __all__ = ["MOST_SENTENCES", "heaviest_message", "heaviest_sentence"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import AEGIS
+from blamespan_tracer.alternatives.rendering import ANSWER_TAGS, RenderedRun
 from blamespan_tracer.causal.loading import Tokenizer
 from blamespan_tracer.causal.prompts import (
     CLOSE,
@@ -22,7 +23,6 @@ from blamespan_tracer.causal.prompts import (
     cut_to_fit,
 )
 from blamespan_tracer.causal.token_trie import TokenTrie
-from blamespan_tracer.rendering import ANSWER_TAGS, RenderedRun
 
 __all__ = ["Prompt", "PromptBuilder"]
 

@@ -7,8 +7,8 @@ kind of error after it):
     <answer>agent|step</answer>
     <mode> FM-1.1</mode>
 
-`agent` and `step` are the numbers that the run is shown with (`blamespan_tracer.rendering`); `0|0` says that no agent's
-step made it fail. Which agents and errors (AEGIS's question, arXiv 2509.14295), one pair a line:
+`agent` and `step` are the numbers that the run is shown with (`blamespan_tracer.alternatives.rendering`); `0|0`
+says that no agent's step made it fail. Which agents and errors (AEGIS's question, arXiv 2509.14295), one pair a line:
 
     <think>...</think>
     <answer>
@@ -31,9 +31,9 @@ from typing import Literal, TypeAlias, get_args
 
 from blamespan.taxonomy import AEGIS, ErrorMode
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.alternatives.rendering import Candidate, RenderedRun, render_run
 from blamespan_tracer.checks.in_use import apply_checks_in_use
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.rendering import Candidate, RenderedRun, render_run
 
 __all__ = [
     "CLOSE",

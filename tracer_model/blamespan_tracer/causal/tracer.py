@@ -22,6 +22,7 @@ from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdenti
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.alternatives.rendering import Candidate, RenderedRun, cut
 from blamespan_tracer.causal.generation import AnswerConstraint, generate_replies
 from blamespan_tracer.causal.loading import (
     Model,
@@ -44,7 +45,6 @@ from blamespan_tracer.causal.settings import CausalSettings, Learnt
 from blamespan_tracer.causal.token_trie import TokenTrie
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.numeric import pointer_shares, softmax
-from blamespan_tracer.rendering import Candidate, RenderedRun, cut
 
 __all__ = ["CausalPrediction", "CausalTracer"]
 

@@ -14,10 +14,10 @@ from blamespan_lab.auto.claims import JudgedRuns, find_changed, judge_pairs
 from blamespan_lab.auto.evidence import fit_pointer, lay_out_pairs
 from blamespan_lab.auto.training import calibrate_prose
 from blamespan_lab.edits.generate import LabelledPair
+from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.auto.observations import ObservedRun, observe
 from blamespan_tracer.auto.tracer import BUNDLED
 from blamespan_tracer.auto.weights import AutoWeights
-from blamespan_tracer.network.tracer import NetworkTracer
 
 
 def _run(name: str, order: int, said: int, price: str = "24.90") -> RecordedRun:

@@ -20,9 +20,9 @@ from blamespan_lab.causes.trials import try_corrections
 from blamespan_lab.replay.playback import Correction
 from blamespan_lab.replay.rerun import read_script, recording_quietly
 from blamespan_lab.replay.user_program import load_program
+from tests.tracer_model.alternatives.llm_judge.serving import served
 from tests.tracer_model.lab.causes import programs
 from tests.tracer_model.lab.causes.programs import MOOD, TASK
-from tests.tracer_model.llm_judge.serving import served
 
 _HERE = "tests.tracer_model.lab.causes.programs"
 _CHECK = ("--check", f"{_HERE}:is_42", "--tracer", "lexical", "--processes", "1")

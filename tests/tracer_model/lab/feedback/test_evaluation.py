@@ -10,7 +10,7 @@ from blamespan_lab.feedback.writing import Feedback, with_feedback
 from blamespan_lab.simulation.agents.policy import InputMessage
 from blamespan_lab.simulation.program import Program
 from blamespan_lab.simulation.simulated_run import SimulatedPolicy
-from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexical import LexicalTracer
 
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")

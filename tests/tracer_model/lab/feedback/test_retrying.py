@@ -13,7 +13,7 @@ import blamespan
 from blamespan.errors import ConfigError
 from blamespan.testing import SpanRecorder
 from blamespan_lab.feedback.writing import BEGIN, END
-from tests.tracer_model.llm_judge.serving import Fixed
+from tests.tracer_model.alternatives.llm_judge.serving import Fixed
 
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("autogen_ext")

@@ -24,7 +24,7 @@ from blamespan_lab.feedback.writing import (
     with_feedback,
     without_feedback,
 )
-from tests.tracer_model.llm_judge.serving import SUM, WRONG, run, served
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, run, served
 
 SAYS = TracerIdentity("fixed", "1")
 FAILED = replace(SUM, outcome="failed")

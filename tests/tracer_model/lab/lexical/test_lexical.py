@@ -17,7 +17,7 @@ from blamespan_lab.lexical.recipe import DataRecipe, FitRecipe, Recipe
 from blamespan_lab.lexical.training import train, train_on
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import separation
-from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexical import LexicalTracer
 from tests.tracer_model.runs import SAYS_OF_MODE, labelled, recorded
 
 TINY = Recipe("tiny", data=DataRecipe(min_agents=1), fit=FitRecipe(penalties=(0.01,), iterations=60))

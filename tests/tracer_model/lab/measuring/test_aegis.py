@@ -11,7 +11,7 @@ from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST
 from blamespan_lab.measuring.aegis import evaluate_aegis
 from blamespan_lab.recorded_runs import read_runs
-from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexical import LexicalTracer
 from tests.tracer_model.runs import trace
 
 WHO = TracerIdentity("fixed", "1")

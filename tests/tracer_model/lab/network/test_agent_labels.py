@@ -13,11 +13,11 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.network.examples import SOMEWHERE, SOUND, UNKNOWN, examples_of
 from blamespan_lab.network.objectives import supervised_losses, targets_of
 from blamespan_lab.network.training_data import agent_examples
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.model import Scores
-from blamespan_tracer.network.torch_inference import pad
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.model import Scores
+from blamespan_tracer.alternatives.network.torch_inference import pad
+from tests.tracer_model.alternatives.network.networks import FEATURES, VOCABULARY, random_team
 from tests.tracer_model.lab.lexical.test_lexical import write_aegis
-from tests.tracer_model.network.networks import FEATURES, VOCABULARY, random_team
 
 LEXICON = LexicalTracer.bundled().lexicon
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from blamespan.errors import TracerUnavailable
 from blamespan_lab.network.distilling import distil
 from blamespan_lab.network.meanings import Meanings
-from blamespan_tracer.network.inputs import Vocabulary
+from blamespan_tracer.alternatives.network.inputs import Vocabulary
 from blamespan_tracer.tokens import token_hashes
 
 

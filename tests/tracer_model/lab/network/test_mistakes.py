@@ -15,8 +15,8 @@ from blamespan_lab.network.examples import SOUND
 from blamespan_lab.network.recipe import NetworkData, NetworkRecipe, NetworkSize, Schedule
 from blamespan_lab.network.training import train_network
 from blamespan_lab.network.training_data import mistake_examples
-from blamespan_tracer.lexical import LexicalTracer
-from tests.tracer_model.network.networks import VOCABULARY
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from tests.tracer_model.alternatives.network.networks import VOCABULARY
 
 LEXICON = LexicalTracer.bundled().lexicon
 

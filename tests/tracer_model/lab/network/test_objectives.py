@@ -10,11 +10,11 @@ import pytest
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.network.examples import NetworkExample, examples_of
 from blamespan_lab.network.objectives import targets_of
-from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.model import Scores
+from blamespan_tracer.alternatives.network.torch_inference import pad
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.model import Scores
-from blamespan_tracer.network.torch_inference import pad
-from tests.tracer_model.network.networks import FEATURES, VOCABULARY, random_team
+from tests.tracer_model.alternatives.network.networks import FEATURES, VOCABULARY, random_team
 
 torch = pytest.importorskip("torch")
 

@@ -10,10 +10,10 @@ import pytest
 from blamespan_lab.network.examples import NetworkExample, examples_of
 from blamespan_lab.network.meanings import Meanings
 from blamespan_lab.network.rewording import with_near_words, with_strange_words
-from blamespan_tracer.lexical import LexicalTracer
-from blamespan_tracer.network.inputs import RunInputs
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.inputs import RunInputs
+from tests.tracer_model.alternatives.network.networks import FEATURES
 from tests.tracer_model.lab.network.test_training import labelled
-from tests.tracer_model.network.networks import FEATURES
 
 MEANINGS = Meanings.bundled()
 

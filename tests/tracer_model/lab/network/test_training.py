@@ -20,11 +20,11 @@ from blamespan_lab.network.meanings import Meanings
 from blamespan_lab.network.recipe import NetworkRecipe, NetworkSize, Schedule
 from blamespan_lab.network.training import train_network_on
 from blamespan_lab.network.training_data import Examples, split_by_task
-from blamespan_tracer.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.network.inputs import RELATIONS
+from blamespan_tracer.alternatives.network.model import Shape
 from blamespan_tracer.modes import MODES
-from blamespan_tracer.network.inputs import RELATIONS
-from blamespan_tracer.network.model import Shape
-from tests.tracer_model.network.networks import FEATURES, random_team
+from tests.tracer_model.alternatives.network.networks import FEATURES, random_team
 from tests.tracer_model.representation.teams import team
 
 LEXICON = LexicalTracer.bundled().lexicon

@@ -8,8 +8,8 @@ from dataclasses import replace
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.agent_names import resolve
 from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.alternatives.rendering import render_run
 from blamespan_tracer.causal.contrastive.turns import CODES, TurnRun, turn_run
-from blamespan_tracer.rendering import render_run
 
 __all__ = ["read_labelled_turns"]
 

@@ -21,7 +21,7 @@ from blamespan_lab.simulation.random_stream import stable_seed
 
 if TYPE_CHECKING:
     from blamespan_lab.simulation.program import PolicyFor
-    from blamespan_tracer.endpoint import Endpoint
+    from blamespan_tracer.alternatives.endpoint import Endpoint
 
 __all__ = ["EndpointPolicy", "policy_from_environment"]
 
@@ -46,7 +46,7 @@ def policy_from_environment() -> PolicyFor | None:
     if not os.environ.get(URL_VARIABLE, "").strip():
         return None
     try:
-        from blamespan_tracer.endpoint import SUITE, Endpoint
+        from blamespan_tracer.alternatives.endpoint import SUITE, Endpoint
     except ModuleNotFoundError as error:
         raise missing_extra(error, URL_VARIABLE) or error from error
     endpoint = Endpoint.from_environment(SUITE)
@@ -76,7 +76,7 @@ class EndpointPolicy:
         Raises:
             NoAnswer: if no attempt gave one.
         """
-        from blamespan_tracer.endpoint import ATTEMPTS, EndpointError
+        from blamespan_tracer.alternatives.endpoint import ATTEMPTS, EndpointError
 
         request = self._request(messages, tools)
         self._asked += 1

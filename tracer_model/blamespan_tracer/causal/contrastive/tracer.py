@@ -15,11 +15,11 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.alternatives.rendering import render_run
 from blamespan_tracer.causal.contrastive.loading import load_contrastive
 from blamespan_tracer.causal.contrastive.model import ContrastiveModel
 from blamespan_tracer.causal.contrastive.turns import CODES, collate, turn_run
 from blamespan_tracer.causal.loading import Tokenizer, digest_of
-from blamespan_tracer.rendering import render_run
 
 __all__ = ["VARIABLE", "ContrastiveTracer"]
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from blamespan.taxonomy import AEGIS
+from blamespan_tracer.alternatives.rendering import RenderedRun
 from blamespan_tracer.causal.loading import Tokenizer
-from blamespan_tracer.rendering import RenderedRun
 
 __all__ = ["CODES", "Turn", "TurnRun", "collate", "turn_run"]
 

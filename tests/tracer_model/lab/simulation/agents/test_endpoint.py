@@ -12,7 +12,7 @@ from blamespan.errors import ConfigError
 from blamespan_lab.simulation.agents.endpoint import EndpointPolicy, policy_from_environment
 from blamespan_lab.simulation.agents.policy import AsyncPolicy, InputMessage, RequestedCall, ToolSpec
 from blamespan_lab.simulation.program import Outcome, PolicyFor, Program
-from blamespan_tracer.endpoint import Endpoint
+from blamespan_tracer.alternatives.endpoint import Endpoint
 from tests.tracer_model.lab.faults.test_manipulator import served
 
 pytest.importorskip("autogen_agentchat")

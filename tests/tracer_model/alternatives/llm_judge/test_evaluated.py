@@ -1,0 +1,48 @@
+"""A judge whose answers are right as often as scripted is measured to be right as often."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from blamespan.cli import cli
+from blamespan_lab.measuring.who_and_when import SUBSETS
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served
+
+N_RUNS, N_RIGHT = 12, 9
+
+
+@pytest.mark.parametrize("method", ["all-at-once", "binary-search"])
+def test_measured_accuracy_is_the_scripted_one(method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Step and agent come out exactly as scripted, and nothing is an abstention."""
+    for subset in SUBSETS:
+        write(tmp_path / subset)
+    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", method)
+    with served({"find": WRONG}) as server:
+        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+        asked = ["evaluate", "who-and-when", "--data", str(tmp_path), "--tracer", "judge", "--json"]
+        done = CliRunner().invoke(cli, asked, catch_exceptions=False)
+
+    for figures in json.loads(done.stdout).values():
+        assert (figures["n"], figures["abstained"]) == (N_RUNS, 0)
+        assert (figures["step"], figures["agent"]) == (100 * N_RIGHT / N_RUNS, 100 * N_RIGHT / N_RUNS)
+
+
+def write(folder: Path) -> None:
+    """Write runs: in some, the words that the server looks for stand in the labelled step; in the others, elsewhere."""
+    folder.mkdir()
+    for number in range(N_RUNS):
+        texts = [(step.agent, step.content.replace(WRONG, "it is 84")) for step in SUM.steps]
+        wrong = 2 + number % 3
+        shown = wrong if number < N_RIGHT else 1
+        texts[shown] = (texts[shown][0], f"Done: {WRONG}.")
+        history = [{"name": agent, "role": "assistant", "content": text} for agent, text in texts]
+        history[0]["role"] = "user"
+        labels = {"mistake_agent": texts[wrong][0], "mistake_step": str(wrong), "mistake_reason": ""}
+        found = {"question": f"{SUM.task} {number}", "history": history, "ground_truth": "48", **labels}
+        (folder / f"{number}.json").write_text(json.dumps(found))

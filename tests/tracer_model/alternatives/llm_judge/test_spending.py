@@ -1,0 +1,77 @@
+"""What a judge costs: counted whatever comes of a question, bounded in all attempts, and what a cascade saves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from blamespan_tracer.alternatives.llm_judge.budget import TokenBudget
+from blamespan_tracer.alternatives.llm_judge.completions import TokenUsage
+from blamespan_tracer.alternatives.llm_judge.settings import METHODS
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, Fixed, judge, runs, served, verdict
+
+GOOD = {"say": verdict()}
+
+
+@pytest.mark.parametrize("trouble", [{"drop": True}, {**GOOD, "wait_s": 100}, {**GOOD, "pad": 1_100_000}])
+def test_attempt_that_may_have_been_paid_for_counts(trouble: dict[str, Any]) -> None:
+    """A server that had the whole question and gave no answer may charge for one: attempts end with the budget."""
+    with served(trouble) as server:
+        tracer = judge(server.url, timeout_s=1.0, budget_tokens=13_000, answer_tokens=4_000)
+        [found] = tracer.attribute([SUM])
+        n_asked = len(server.asked())
+
+    assert n_asked == 2
+    assert found.abstained == "the budget of 13,000 tokens is spent"
+    assert "2 of them perhaps paid for, counted as estimated" in tracer.account
+    assert "8,000 answered" in tracer.account
+
+
+@pytest.mark.parametrize("trouble", [{"status": 429}, {"status": 500}, {"status": 400}, {"status": 401}])
+def test_question_that_was_turned_down_is_free(trouble: dict[str, Any]) -> None:
+    """Nobody charges for a refusal: the budget is there for the next question."""
+    with served(trouble) as server:
+        tracer = judge(server.url, budget_tokens=7_000)
+        tracer.attribute([SUM])
+
+    assert "0 tokens asked and 0 answered" in tracer.account
+
+
+def test_question_that_never_got_there_is_free() -> None:
+    """Where nobody listens, nothing was spent."""
+    tracer = judge("http://127.0.0.1:9/v1", budget_tokens=7_000)
+    tracer.attribute([SUM])
+
+    assert "0 tokens asked and 0 answered" in tracer.account
+
+
+def test_what_questions_cost_is_foreseen_by_what_they_did_cost() -> None:
+    """Estimates are from above; answers whose cost the server tells put them right."""
+    purse = TokenBudget()
+    before = purse.predict_usage(1_000, 2)
+    for used in (TokenUsage(50, 10), TokenUsage(150, 50)):
+        with purse.reserve(400, 4_000) as held:
+            held.is_answered, held.used = True, used
+
+    assert (before, purse.predict_usage(1_000, 2)) == (TokenUsage(1_000, 400), TokenUsage(250, 60))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_cascade_says_what_it_saved(method: str) -> None:
+    """A run like those that were asked about saves what their first question cost: to the token, and in money."""
+    sure, unsure = runs(2)
+    embedded = Fixed({unsure.trace_id: [0, 0.4, 0.3, 0, 0.3], sure.trace_id: [0, 0, 0, 0, 1.0]})
+    usage = {"prompt_tokens": 1_500, "completion_tokens": 40}
+    with served({"find": WRONG, "usage": usage}) as server:
+        tracer = judge(server.url, tracer=embedded, method=method, price_in=1_000.0, price_out=2_000.0)
+        tracer.attribute([sure, unsure])
+        n_asked = len(server.asked())
+
+    [told] = [part for part in tracer.account.split("; ") if "saved" in part]
+    tokens, money = (float(told.split(word)[1].split()[0].replace(",", "")) for word in ("about", " or "))
+    assert f"{n_asked} questions to small" in tracer.account
+    assert tokens == pytest.approx(1_540, rel=0.15)  # first questions differ a little from later ones
+    assert money == pytest.approx((tokens - 40) * 0.001 + 40 * 0.002)
+    if n_asked == 1:
+        assert (tokens, money) == (1_540, 1.58)

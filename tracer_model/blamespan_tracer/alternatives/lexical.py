@@ -1,0 +1,226 @@
+"""The lexical tracer: attributes a failure by the words of each step. No LLM, no GPU, no network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan import __version__
+from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.taxonomy import AEGIS
+from blamespan.trace import MessageActionTrace
+from blamespan_tracer.abstention import NO_TEXT, abstention_reason
+from blamespan_tracer.alternatives.decision import Thresholds, decide
+from blamespan_tracer.alternatives.evidence import heaviest_windows
+from blamespan_tracer.alternatives.features import AgentFeatures, LexicalReading, in_batches, read_batch
+from blamespan_tracer.alternatives.lexicon import AgentScores, Lexicon
+from blamespan_tracer.alternatives.shares import answer_weights, begin_shares, suspicion
+from blamespan_tracer.modes import can_show
+from blamespan_tracer.numeric import sigmoid
+
+__all__ = ["LexicalTracer"]
+
+BUNDLED = Path(__file__).parent / "weights" / "lexical.safetensors"
+
+MAX_EVIDENCE = 3
+"""Quotes per verdict: the most blamed steps."""
+
+_LEAST = 1e-6
+"""Smallest relative odds and share: an agent that can be blamed is never wholly cleared, so no verdict divides by 0."""
+
+_EDGES = " \t\r\n,.;:!?'\"`*_-"
+"""What a quote need not begin or end with."""
+
+_NO_IDEA = 0.5
+"""Failure score of a run of one agent: AEGIS's lone agents are all at fault, so nothing tells a sound one."""
+
+Floats: TypeAlias = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class _SuspectAgent:
+    """One agent's scores, as probabilities, as what they count, and as shares of its own steps."""
+
+    features: AgentFeatures
+    scores: AgentScores
+    probabilities: Floats  # (K,)
+    answers: Floats  # (K,)
+    shares: list[float]  # (S,)
+
+
+@dataclass(frozen=True, slots=True)
+class _LexicalRun:
+    """One run before its verdict.
+
+    Attributes:
+        trace: The run.
+        suspects: Who can be blamed.
+        shares: Of every step, up to a common factor; empty where there is no verdict.
+        worst: The steps to quote, the most blamed first.
+        by_step: Who took each step that can be blamed.
+        log_odds: Of the most suspected agent being at fault.
+        why_not: Why there is no verdict.
+    """
+
+    trace: MessageActionTrace
+    suspects: Sequence[_SuspectAgent]
+    shares: list[float]
+    worst: list[int]
+    by_step: dict[int, _SuspectAgent]
+    log_odds: float
+    why_not: str | None
+
+    @property
+    def probabilities(self) -> Floats:
+        """Return those of all suspects, (A, K)."""
+        return np.stack([suspect.probabilities for suspect in self.suspects])
+
+    @classmethod
+    def of(cls, trace: MessageActionTrace, suspects: Sequence[_SuspectAgent]) -> _LexicalRun:
+        """Share the blame over the steps of *suspects*."""
+        why_not = abstention_reason(trace) or (None if suspects else NO_TEXT)
+        if why_not is not None:
+            return cls(trace, suspects, [], [], {}, 0.0, why_not)
+        shares = [0.0] * len(trace.steps)
+        by_step: dict[int, _SuspectAgent] = {}
+        log_odds = max(float(suspect.scores.logits[-1]) for suspect in suspects)
+        for suspect in suspects:
+            odds = max(math.exp(float(suspect.scores.logits[-1]) - log_odds), _LEAST)
+            for step, share in zip(suspect.scores.steps, suspect.shares, strict=True):
+                shares[step] = odds * max(share, _LEAST)
+                by_step[step] = suspect
+        worst = sorted(by_step, key=lambda step: -shares[step])[:MAX_EVIDENCE]
+        return cls(trace, suspects, shares, worst, by_step, log_odds, None)
+
+
+class LexicalTracer:
+    """Attributes runs by hashed words, weighed by what AEGIS's labelled faults taught.
+
+    What its numbers mean:
+
+    - An agent's share of the blame is how likely it is the culprit *if exactly one agent is*: its odds of
+      being at fault over the sum of everybody's. The share of its steps follows `blamespan_tracer.alternatives.shares`.
+    - `failure_score` is how likely the run failed by an agent's fault, judged by its most suspected agent and
+      calibrated on held-out questions, failed runs against the same runs without their culprits, half of
+      each; 0.5 for a run of one agent. These are AEGIS's runs: on teams unlike its own it is a hint, not an alarm
+      (`docs/lab/experiments.md` has the measured false alarms).
+    - A run that an agent ended with an error gets no verdict: the trace says itself who failed, and the
+      words of the others, all that is read here, say nothing about it.
+    - Modes are AEGIS's, named with their taxonomy.
+
+    Deterministic: runs are read many at once, but every sum is of one run alone, in a fixed order.
+    """
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+        self._thresholds = Thresholds(lexicon.mode_threshold, lexicon.agent_threshold)
+        self._identity = TracerIdentity("lexical", __version__, lexicon.digest)
+
+    @classmethod
+    def bundled(cls) -> LexicalTracer:
+        """Load the weights that came with the package.
+
+        Raises:
+            TracerUnavailable: if they are missing or damaged.
+        """
+        return cls.load(BUNDLED)
+
+    @classmethod
+    def load(cls, path: Path) -> LexicalTracer:
+        """Load weights that `blamespan train` wrote.
+
+        Raises:
+            TracerUnavailable: if *path* is missing, damaged or of another format.
+        """
+        return cls(Lexicon.load(path))
+
+    @property
+    def identity(self) -> TracerIdentity:
+        """Name, version and weights digest."""
+        return self._identity
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """The model behind it."""
+        return self._lexicon
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run; one verdict per trace, in order."""
+        return [verdict for batch in in_batches(traces) for verdict in self._attribute(batch)]
+
+    def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        reading = read_batch(traces)
+        suspects = iter(self._suspects([agent for of_run in reading.agents for agent in of_run]))
+        accused = [[next(suspects) for _ in of_run] for of_run in reading.agents]
+        cases = [_LexicalRun.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
+        judged = [case for case in cases if case.why_not is None]
+        quotes = self._quotes(reading, cases)
+        modes = iter(decide([self._weigh_possible_modes(case) for case in judged], self._thresholds))
+        return [
+            Attribution.abstain(case.trace, case.why_not, self._identity)
+            if case.why_not is not None
+            else self._verdict(case, next(modes), [next(quotes) for _ in case.worst])
+            for case in cases
+        ]
+
+    def _suspects(self, agents: Sequence[AgentFeatures]) -> list[_SuspectAgent]:
+        if not agents:
+            return []
+        scores = self._lexicon.score_all(agents)
+        probabilities = sigmoid(np.stack([score.logits for score in scores]))
+        answers = answer_weights(probabilities)
+        owner = np.repeat(np.arange(len(agents)), [len(agent.steps) for agent in agents])
+        by_step = iter(suspicion(np.concatenate([score.by_step for score in scores]), answers[owner]).tolist())
+        return [
+            _SuspectAgent(*each, begin_shares([next(by_step) for _ in each[0].steps]))
+            for each in zip(agents, scores, probabilities, answers, strict=True)
+        ]
+
+    def _weigh_possible_modes(self, case: _LexicalRun) -> Floats:
+        """Return the probabilities of all suspects, (A, K); 0 for modes that the team of the run cannot show."""
+        is_possible = [code not in AEGIS or can_show(case.trace, AEGIS[code]) for code in self._lexicon.codes]
+        return np.where(is_possible, case.probabilities, 0)
+
+    def _verdict(self, case: _LexicalRun, modes: Iterable[tuple[int, int]], quotes: Sequence[str]) -> Attribution:
+        total = sum(case.shares)
+        failed = self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA
+        codes, probabilities = self._lexicon.codes, case.probabilities
+        return Attribution.of(
+            case.trace,
+            case.shares,
+            failure_score=failed,
+            unaided_score=failed,
+            tracer=self._identity,
+            modes=[
+                ModeBlame(AEGIS[codes[mode]], case.suspects[row].features.agent, float(probabilities[row, mode]))
+                for row, mode in sorted(modes)
+            ],
+            evidence=[
+                Evidence(step, quote, case.shares[step] / total)
+                for step, quote in zip(case.worst, quotes, strict=True)
+                if quote
+            ],
+        )
+
+    def _quotes(self, reading: LexicalReading, cases: Sequence[_LexicalRun]) -> Iterator[str]:
+        """Quote, for each case and its worst steps, the words that speak most for the step's blame; "" without any."""
+        wanted = [
+            (first, case, step) for first, case in zip(reading.first_step, cases, strict=True) for step in case.worst
+        ]
+        if not wanted:
+            return
+        places = np.array([first + step for first, _, step in wanted])
+        answers = np.stack([case.by_step[step].answers for _, case, step in wanted])
+        words, tokens = reading.words_of(places), reading.tokens.of(places)
+        added = self._lexicon.weigh(words.hashes, answers, words.step[words.of])
+        by_word = np.bincount(words.of, added, minlength=len(words.words))
+        weights = words.spread(by_word.astype(np.float64, copy=False), tokens)  # it is, but numpy's types say otherwise
+        windows = heaviest_windows(tokens, weights)
+        for (_, case, step), window in zip(wanted, windows, strict=True):
+            yield case.trace.steps[step].content[slice(*window)].strip(_EDGES)

@@ -1,0 +1,233 @@
+"""What questions cost: estimated before they are asked, counted by the server's figures after, bounded by a budget.
+
+Counts stand in an account, a SQLite database: one in memory, or a file that several processes share.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sqlite3
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blamespan.errors import ConfigError
+from blamespan.sqlite_files import transaction
+from blamespan_tracer.alternatives.endpoint import JUDGE
+from blamespan_tracer.alternatives.llm_judge.completions import TokenUsage
+
+__all__ = ["ACCOUNT", "BudgetSpent", "TokenBudget", "TokenReservation", "Unanswered", "shared_account"]
+
+ACCOUNT = f"{JUDGE}_ACCOUNT"
+"""Names the file in which this process and those it starts count together."""
+
+_APPLICATION_ID = 0x626A6163
+_WAIT_S = 30.0
+"""For others that write."""
+
+_SHORT_ANSWER_TOKENS = 200
+
+_own_accounts: dict[int, str] = {}
+"""The account that a process made last, by its id: its next tracer begins a new one, while a child takes part in it."""
+
+_log = logging.getLogger(__name__)
+
+
+class Unanswered(Exception):
+    """A question has no answer that counts: the run gets no verdict, and the message says why."""
+
+
+class BudgetSpent(Unanswered):
+    """A question would go over the budget."""
+
+
+@dataclass
+class TokenReservation:
+    """What a question may cost at most, until it is known what it did.
+
+    Attributes:
+        input_tokens: Estimated.
+        output_tokens: At most.
+        used: As the server counts; None where it does not say, or nothing came.
+        is_answered: Whether anything came at all.
+        is_lost: Whether nothing came though all was asked: it may have been paid for, so it counts at most.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    used: TokenUsage | None = None
+    is_answered: bool = False
+    is_lost: bool = False
+
+
+@dataclass
+class TokenBudget:
+    """What may be spent and what was, for many threads at once, and for all processes that share its account.
+
+    What a question may cost is held back in the account while it is asked. Of a process that was killed it stays held
+    back: it may have been paid for.
+
+    Attributes:
+        budget_tokens: Most tokens in all; None without a bound.
+        budget_money: Most money in all; None without a bound.
+        price_in: Of a million tokens of questions.
+        price_out: Of a million tokens of answers.
+        account: File that is shared; None for one that nobody else sees.
+
+    Raises:
+        ConfigError: if the file cannot be used.
+    """
+
+    budget_tokens: int | None = None
+    budget_money: float | None = None
+    price_in: float = 0.0
+    price_out: float = 0.0
+    account: Path | None = None
+    _database: sqlite3.Connection = field(init=False, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self._database = _open_account(self.account)
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        """Price tokens."""
+        return (input_tokens * self.price_in + output_tokens * self.price_out) / 1e6
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Read `questions`, `input`, `output` and `estimated` tokens, and whatever else is counted, of all processes.
+
+        Of answers whose cost the server tells: how many (`told`), their tokens (`told_input`, `told_output`), and what
+        was foreseen of the input (`foreseen`). Nothing where the account cannot be read.
+        """
+        with self._lock, suppress(sqlite3.Error):
+            return self._read()
+        return Counter()
+
+    def predict_usage(self, input_tokens: int, questions: int) -> TokenUsage:
+        """Predict what *questions* cost that are estimated to *input_tokens*, by what such ones did cost so far.
+
+        Where none did, the estimate counts as it is, and an answer has one suspect and a sentence.
+        """
+        counts = self.counts
+        if not counts["told"]:
+            return TokenUsage(input_tokens, questions * _SHORT_ANSWER_TOKENS)
+        asked = input_tokens * counts["told_input"] / max(counts["foreseen"], 1)
+        return TokenUsage(round(asked), round(questions * counts["told_output"] / counts["told"]))
+
+    def count(self, what: str, how_many: int = 1) -> None:
+        """Count something."""
+        self._add({what: how_many})
+
+    @contextmanager
+    def reserve(self, input_tokens: int, output_tokens: int) -> Iterator[TokenReservation]:
+        """Hold back what a question may cost at most while it is asked; then count what it did.
+
+        A question that was turned down, or never got there, counts as free. One whose answer does not say what it cost,
+        or never came, counts as estimated.
+
+        Raises:
+            BudgetSpent: if that could go over the budget.
+            Unanswered: if the account cannot be kept.
+        """
+        self._hold(input_tokens, output_tokens)
+        reservation = TokenReservation(input_tokens, output_tokens)
+        try:
+            yield reservation
+        finally:
+            self._settle(reservation, {"held_input": -input_tokens, "held_output": -output_tokens})
+
+    def _hold(self, input_tokens: int, output_tokens: int) -> None:
+        try:
+            with self._lock, transaction(self._database):
+                counts = self._read()
+                tokens_in = counts["input"] + counts["held_input"] + input_tokens
+                tokens_out = counts["output"] + counts["held_output"] + output_tokens
+                if self.budget_tokens is not None and tokens_in + tokens_out > self.budget_tokens:
+                    raise BudgetSpent(f"the budget of {self.budget_tokens:,} tokens is spent")
+                if self.budget_money is not None and self.cost(tokens_in, tokens_out) > self.budget_money:
+                    raise BudgetSpent(f"the budget of {self.budget_money:g} is spent")
+                self._write({"held_input": input_tokens, "held_output": output_tokens})
+        except sqlite3.Error as error:
+            raise Unanswered(f"the judge's account cannot be kept: {error}") from error
+
+    def _settle(self, reservation: TokenReservation, counts: dict[str, int]) -> None:
+        if reservation.is_answered or reservation.is_lost:
+            used = reservation.used or TokenUsage(reservation.input_tokens, reservation.output_tokens)
+            counts = {**counts, "questions": int(reservation.is_answered), "lost": int(reservation.is_lost)}
+            counts |= {"input": used.input_tokens, "output": used.output_tokens}
+            if reservation.used is None:
+                counts["estimated"] = used.input_tokens + used.output_tokens
+            else:
+                counts |= {"foreseen": reservation.input_tokens, "told": 1}
+                counts |= {"told_input": used.input_tokens, "told_output": used.output_tokens}
+        self._add(counts)
+
+    def _add(self, counts: dict[str, int]) -> None:
+        try:
+            with self._lock, transaction(self._database):
+                self._write(counts)
+        except sqlite3.Error as error:  # nothing that is under way should end for it; what comes next will
+            _log.warning("the judge's account cannot be kept: %s", error)
+
+    def _read(self) -> Counter[str]:
+        return Counter(dict(self._database.execute("SELECT what, number FROM counts")))
+
+    def _write(self, counts: dict[str, int]) -> None:
+        self._database.executemany(
+            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = number + excluded.number",
+            counts.items(),
+        )
+
+
+def shared_account() -> Path | None:
+    """Find the account that processes share: the file that is named, or one made for this process and those it starts.
+
+    None where no file can be made: then every process counts for itself, and a warning says so.
+    """
+    named = os.environ.get(ACCOUNT, "").strip()
+    if named and named != _own_accounts.get(os.getpid()):
+        return Path(named).expanduser()
+    try:
+        handle, name = tempfile.mkstemp(prefix="blamespan-judge-", suffix=".account")
+    except OSError as error:
+        _log.warning("every process counts for itself what the judge costs, as no file can be made: %s", error)
+        return None
+    os.close(handle)
+    os.environ[ACCOUNT] = name
+    _own_accounts[os.getpid()] = name
+    atexit.register(_remove_account, name, os.getpid())
+    return Path(name)
+
+
+def _remove_account(name: str, process: int) -> None:
+    if os.getpid() == process:
+        Path(name).unlink(missing_ok=True)
+
+
+def _open_account(path: Path | None) -> sqlite3.Connection:
+    database: sqlite3.Connection | None = None
+    try:
+        database = sqlite3.connect(path or ":memory:", _WAIT_S, isolation_level=None, check_same_thread=False)
+        with transaction(database):
+            (application,) = database.execute("PRAGMA application_id").fetchone()
+            tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if application != _APPLICATION_ID and tables != (0,):
+                raise sqlite3.DatabaseError("it is another program's database")
+            database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            database.execute("CREATE TABLE IF NOT EXISTS counts (what TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID")
+        database.execute("PRAGMA synchronous = OFF")  # a power cut may cost the last counts, a kill none
+        return database
+    except sqlite3.Error as error:
+        if database is not None:
+            database.close()
+        raise ConfigError(
+            f"{ACCOUNT} must be a file that the judge can count in, got {str(path)!r} ({error}). Name another, or "
+            "leave it out"
+        ) from error
