@@ -80,6 +80,9 @@ SOUND = {
     "intervals-fit": team(("a", "The sale from 4 to 12 May overlaps the fair from 12 to 14 May."), ("b", "ok")),
     "factor-in-all": team(("a", "- Kettles: 48 x $29 x 12 = $16,704\n- Cups: 48 x $7 x 12 = $4,032"), ("b", "ok")),
     "latest-word-kept": team(("a", "Let us give 12 % off."), ("b", "Please make it 10 %."), ("a", "We give 10 % off.")),
+    "call-stays-narrow": team(
+        *call("a", "count", "48", kind="red"), *call("a", "delete", "48", kind="red"), ("a", "Done."), ("b", "ok")
+    ),
     "tests-reported-truly": team(*call("a", "run_tests", "12 passed"), ("a", "All 12 tests pass."), ("b", "ok")),
     "failed-action-changed": team(
         *call("a", "ask", DENIED, item="kettle"), *call("a", "ask", "48", item="kettle, as admin"), ("a", "It is 48.")

@@ -130,6 +130,13 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         2,
         "We give 12 % off.",
     ),
+    "call-stays-narrow": (
+        team(
+            *call("a", "count", "48", kind="red"), *call("a", "delete", "96", kind="all"), ("a", "Done."), ("b", "ok")
+        ),
+        2,
+        '"kind": "all"',
+    ),
     "failed-action-changed": (
         team(*call_of_a("ask", DENIED), *call_of_a("ask", DENIED), ("a", "I could not ask."), ("b", "ok")),
         2,

@@ -363,3 +363,40 @@ def test_a_value_that_nobody_replaced_may_be_used(decided: str, told: str) -> No
     run = team(("sales", _PROPOSED), ("finance", decided), ("sales", told))
 
     assert _broken(run, "latest-word-kept") == []
+
+
+def _call(agent: str, name: str, **arguments: object) -> Said:
+    return (agent, f"{name}({json.dumps(arguments)})", "tool_call")
+
+
+_COUNTED: tuple[Said, ...] = (
+    _call("mailer", "count", region="eu-west"),
+    ("mailer", '{"customers": 1318}', "tool_result"),
+)
+_FOR_SOME, _FOR_ALL = _call("mailer", "send", region="eu-west"), _call("mailer", "send", region="all")
+_SENT: Said = ("mailer", "sent", "tool_result")
+
+
+def test_a_call_stays_as_narrow_as_the_one_before() -> None:
+    """Who counts the customers of a region and writes to all is named, whoever it is; who writes to these is not."""
+    assert _broken(team(*_COUNTED, _FOR_ALL, _SENT), "call-stays-narrow") == [2]
+    moved = (
+        _call("lead", "count", region="eu-west"),
+        ("lead", "1318", "tool_result"),
+        _call("lead", "send", region="all"),
+    )
+    assert _broken(team(*_COUNTED, _FOR_SOME, _SENT, *moved, _SENT), "call-stays-narrow") == [6]
+    assert _broken(team(*_COUNTED, _FOR_SOME, _SENT), "call-stays-narrow") == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        (("lead", "Now write to everybody."), _FOR_ALL),
+        (_call("mailer", "count", region="all"),),
+        (_call("lead", "send", region="all"),),
+    ],
+)
+def test_a_call_may_be_for_all(after: tuple[Said, ...]) -> None:
+    """Somebody asked for it, the same search is made wider, or it is another agent's."""
+    assert _broken(team(*_COUNTED, *after, _SENT), "call-stays-narrow") == []
