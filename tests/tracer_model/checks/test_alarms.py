@@ -75,6 +75,14 @@ SOUND = {
         *call("a", "ask", PRICES), ("a", "The net price of the kettle is 3,340 cents."), ("b", "ok")
     ),
     "comparison-holds": team(("a", "The kettle costs 45 euros, under the limit of 48 euros."), ("b", "ok")),
+    "percentage-holds": team(("a", "12 of 48 kettles are red (25 %)."), ("b", "ok")),
+    "count-holds": team(("a", "Four kettles are red: RK-7, RK-8, RK-9 and RK-11."), ("b", "ok")),
+    "intervals-fit": team(("a", "The sale from 4 to 12 May overlaps the fair from 12 to 14 May."), ("b", "ok")),
+    "factor-in-all": team(("a", "- Kettles: 48 x $29 x 12 = $16,704\n- Cups: 48 x $7 x 12 = $4,032"), ("b", "ok")),
+    "latest-word-kept": team(("a", "Let us give 12 % off."), ("b", "Please make it 10 %."), ("a", "We give 10 % off.")),
+    "call-stays-narrow": team(
+        *call("a", "count", "48", kind="red"), *call("a", "delete", "48", kind="red"), ("a", "Done."), ("b", "ok")
+    ),
     "tests-reported-truly": team(*call("a", "run_tests", "12 passed"), ("a", "All 12 tests pass."), ("b", "ok")),
     "failed-action-changed": team(
         *call("a", "ask", DENIED, item="kettle"), *call("a", "ask", "48", item="kettle, as admin"), ("a", "It is 48.")

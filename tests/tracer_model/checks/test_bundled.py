@@ -109,6 +109,34 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         2,
         "All 12 tests pass.",
     ),
+    "percentage-holds": (team(("a", "12 of 48 kettles are red (52 %)."), ("b", "ok")), 0, "(52 %)"),
+    "count-holds": (
+        team(("a", "Three kettles are red: RK-7, RK-8, RK-9 and RK-11."), ("b", "ok")),
+        0,
+        "Three kettles are red",
+    ),
+    "intervals-fit": (
+        team(("a", "The sale from 4 to 9 May overlaps the fair from 12 to 14 May."), ("b", "ok")),
+        0,
+        "overlaps the fair",
+    ),
+    "factor-in-all": (
+        team(("a", "- Kettles: 48 x $29 x 12 = $16,704\n- Cups: 48 x $7 = $336"), ("b", "ok")),
+        0,
+        "Cups: 48 x $7",
+    ),
+    "latest-word-kept": (
+        team(("a", "Let us give 12 % off."), ("b", "Please make it 10 %."), ("a", "We give 12 % off.")),
+        2,
+        "We give 12 % off.",
+    ),
+    "call-stays-narrow": (
+        team(
+            *call("a", "count", "48", kind="red"), *call("a", "delete", "96", kind="all"), ("a", "Done."), ("b", "ok")
+        ),
+        2,
+        '"kind": "all"',
+    ),
     "failed-action-changed": (
         team(*call_of_a("ask", DENIED), *call_of_a("ask", DENIED), ("a", "I could not ask."), ("b", "ok")),
         2,

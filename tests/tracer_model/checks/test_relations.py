@@ -1,4 +1,4 @@
-"""Values of another row or column, comparisons that do not hold, tests reported otherwise, actions done again.
+"""Values of another row or column, or replaced; what numbers, counts and times say of each other; tests; actions.
 
 Each mistake stands beside its sound twin: the same run with the value that belongs there.
 """
@@ -212,3 +212,191 @@ def test_time_grows_with_the_length_of_the_run() -> None:
         return time.process_time() - began
 
     assert seconds(800) < 30 * seconds(80) + 1
+
+
+@pytest.mark.parametrize(
+    ("sound", "mistake"),
+    [
+        ("72 errors in 8,000 requests = 0.9 %.", "72 errors in 8,000 requests = 0.09 %."),
+        ("18 of 40 invoices are paid (45 %).", "18 of 40 invoices are paid (54 %)."),
+        ("8 % of 2,450 is 196.", "8 % of 2,450 is 184."),
+        ("Sales 2450.00, commission 8 % = 196.00.", "Sales 2450.00, commission 8 % = 184.00."),
+        ("1 of 3 answers is wrong, so 33.3 %.", "1 of 3 answers is wrong, so 30.3 %."),
+    ],
+)
+def test_a_percentage_is_that_of_its_numbers(sound: str, mistake: str) -> None:
+    """A share is worked out again from what it is of, as far as it is rounded; the blame is on who states it first."""
+    assert _broken(team(("analyst", mistake), ("writer", "Thanks.")), "percentage-holds") == [0]
+    assert _broken(team(("analyst", sound), ("writer", mistake)), "percentage-holds") == [1]
+    assert _broken(team(("analyst", sound), ("writer", sound)), "percentage-holds") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "About 18 of 40 invoices are paid (50 %).",
+        "Of the 40 invoices 18 are paid; discount 2 % = 14.",
+        "In 12 of 2024 reports 40 % of the space is empty.",
+        "Price 2,450, plus tax 8 % = 2,646.",
+    ],
+)
+def test_a_percentage_of_something_else_is_left_alone(said: str) -> None:
+    """Round figures, years, other wholes and a sum with what is added are not judged."""
+    assert _broken(team(("analyst", said)), "percentage-holds") == []
+
+
+_TICKETS = "ORB-101 open, refund\nORB-118 open, refund\nORB-125 open, refund"
+_LINTER = "app:3 error: name\napp:9 error: type\napp:12 error: import\nio:4 warning: unused\nio:8 warning: shadow"
+_JOINERS = "Ines: account ready, badge ready\nTomasz: account ready, badge missing\nBo: account ready, badge ready"
+
+
+@pytest.mark.parametrize(
+    ("answer", "sound", "mistake"),
+    [
+        (
+            _TICKETS,
+            "Three tickets qualify: ORB-101, ORB-118 and ORB-125.",
+            "Four tickets qualify: ORB-101, ORB-118 and ORB-125.",
+        ),
+        (_LINTER, "Five messages: 3 errors and 2 warnings.", "Five messages: 2 errors and 3 warnings."),
+        (_JOINERS, "The accounts of all three are ready.", "The badges of all three are ready."),
+    ],
+)
+def test_a_count_is_that_of_what_is_listed(answer: str, sound: str, mistake: str) -> None:
+    """What a sentence lists, what a tool lists of each kind, and what it says of each are counted again."""
+    assert _broken(_answered(answer, mistake, ("writer", "Thanks.")), "count-holds") == [2]
+    assert _broken(_answered(answer, sound, ("writer", mistake)), "count-holds") == [3]
+    assert _broken(_answered(answer, sound, ("writer", "Thanks.")), "count-holds") == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Are all badges ready?",
+        "All badges are ready but one.",
+        "If all badges are ready, we begin.",
+        "2 errors and 3 warnings were there last week, next to 4 notes.",
+        "Two things to do: call the shop, then wait for the answer.",
+    ],
+)
+def test_what_counts_nothing_is_left_alone(said: str) -> None:
+    """Questions, exceptions, counts of something else and sentences after a colon are not judged."""
+    assert _broken(_answered(_JOINERS, said), "count-holds") == []
+
+
+_PLAN = "Here is the plan:\n- Amara 9:00 - 9:45\n- Jonas {}\n- Lea 10:30 - 11:15"
+
+
+@pytest.mark.parametrize(
+    ("sound", "mistake"),
+    [
+        (_PLAN.format("9:45 - 10:30"), _PLAN.format("9:30 - 10:15")),
+        (
+            "The leave from 4 to 20 August overlaps the stocktaking from 18 to 29 August.",
+            "The leave from 4 to 15 August overlaps the stocktaking from 18 to 29 August.",
+        ),
+        (
+            "The leave from 4 to 15 August ends before the stocktaking from 18 to 29 August.",
+            "The leave from 4 to 20 August ends before the stocktaking from 18 to 29 August.",
+        ),
+    ],
+)
+def test_spans_of_time_lie_as_is_said(sound: str, mistake: str) -> None:
+    """One plan has one thing at a time, and days that are said to be together or apart are."""
+    assert _broken(team(("planner", mistake), ("writer", "Thanks.")), "intervals-fit") == [0]
+    assert _broken(team(("planner", sound), ("writer", mistake)), "intervals-fit") == [1]
+    assert _broken(team(("planner", sound), ("writer", sound)), "intervals-fit") == []
+
+
+def test_times_that_were_given_and_conditions_are_left_alone() -> None:
+    """Who copies a calendar plans nothing, and who asks whether spans overlap says nothing of them."""
+    given = _PLAN.format("9:30 - 10:15")
+    asked = "Check whether 4 to 15 August overlaps the stocktaking from 18 to 29 August."
+
+    assert _broken(_answered(given, given), "intervals-fit") == []
+    assert _broken(team(("planner", asked)), "intervals-fit") == []
+
+
+_COSTS = "Costs a year:\n- Boardly: 45 x $29.00 x 12 = $15,660.00\n- Plankit: 45 x $26.50{}"
+
+
+def test_like_calculations_have_like_factors() -> None:
+    """Who multiplies one price by the months and the other not is named; of prices per other things nobody is."""
+    sound, mistake = _COSTS.format(" x 12 = $14,310.00"), _COSTS.format(" = $1,192.50")
+    prices = "Boardly costs $29.00 per seat and month. Plankit costs $26.50 per seat and {}."
+
+    assert _broken(_answered(prices.format("month"), mistake), "factor-in-all") == [2]
+    assert _broken(_answered(prices.format("month"), sound, ("writer", mistake)), "factor-in-all") == [3]
+    assert _broken(_answered(prices.format("month"), sound), "factor-in-all") == []
+    assert _broken(_answered(prices.format("year"), mistake), "factor-in-all") == []
+
+
+_PROPOSED = "I would give them 12 % off."
+_DECIDED = "Please make it 10 %. That is final for this quarter."
+
+
+@pytest.mark.parametrize(
+    "decided", [_DECIDED, "We will take 10 % rather than that.", "Correction: 10 % is what we give."]
+)
+def test_a_value_that_was_replaced_is_not_used(decided: str) -> None:
+    """The blame is on who goes on with the old value, whoever that is; who takes the new one is sound."""
+
+    def run(told: str, written: str) -> MessageActionTrace:
+        return team(("sales", _PROPOSED), ("finance", decided), ("sales", told), ("writer", written))
+
+    sound = "The discount is 10 %."
+    assert _broken(run("Go ahead with 12 %.", sound), "latest-word-kept") == [2]
+    assert _broken(run("Go ahead with 10 %.", "The discount is 12 %."), "latest-word-kept") == [3]
+    assert _broken(run("Go ahead with 10 %.", sound), "latest-word-kept") == []
+
+
+@pytest.mark.parametrize(
+    ("decided", "told"),
+    [
+        ("12 % is fine; 10 % would have been my choice.", "Go ahead with 12 %."),
+        ("Could we make it 10 %?", "Go ahead with 12 %."),
+        (_DECIDED, "I had proposed 12 %, we give less."),
+    ],
+)
+def test_a_value_that_nobody_replaced_may_be_used(decided: str, told: str) -> None:
+    """Wishes and questions replace nothing, and a step may tell what there was before."""
+    run = team(("sales", _PROPOSED), ("finance", decided), ("sales", told))
+
+    assert _broken(run, "latest-word-kept") == []
+
+
+def _call(agent: str, name: str, **arguments: object) -> Said:
+    return (agent, f"{name}({json.dumps(arguments)})", "tool_call")
+
+
+_COUNTED: tuple[Said, ...] = (
+    _call("mailer", "count", region="eu-west"),
+    ("mailer", '{"customers": 1318}', "tool_result"),
+)
+_FOR_SOME, _FOR_ALL = _call("mailer", "send", region="eu-west"), _call("mailer", "send", region="all")
+_SENT: Said = ("mailer", "sent", "tool_result")
+
+
+def test_a_call_stays_as_narrow_as_the_one_before() -> None:
+    """Who counts the customers of a region and writes to all is named, whoever it is; who writes to these is not."""
+    assert _broken(team(*_COUNTED, _FOR_ALL, _SENT), "call-stays-narrow") == [2]
+    moved = (
+        _call("lead", "count", region="eu-west"),
+        ("lead", "1318", "tool_result"),
+        _call("lead", "send", region="all"),
+    )
+    assert _broken(team(*_COUNTED, _FOR_SOME, _SENT, *moved, _SENT), "call-stays-narrow") == [6]
+    assert _broken(team(*_COUNTED, _FOR_SOME, _SENT), "call-stays-narrow") == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        (("lead", "Now write to everybody."), _FOR_ALL),
+        (_call("mailer", "count", region="all"),),
+        (_call("lead", "send", region="all"),),
+    ],
+)
+def test_a_call_may_be_for_all(after: tuple[Said, ...]) -> None:
+    """Somebody asked for it, the same search is made wider, or it is another agent's."""
+    assert _broken(team(*_COUNTED, *after, _SENT), "call-stays-narrow") == []
