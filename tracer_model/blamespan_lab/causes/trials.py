@@ -77,14 +77,21 @@ def try_corrections(
     """
     first, *later = sorted(corrections, key=lambda correction: correction.step)
     check_step(script, first.step)
-    if not first.told:
+    if not first.told and first.answer is None:
         gone_on = go_on_from_checkpoint(program, script, first, models, most_asked, later)
         if gone_on is not None:
             ran, said, asked, trouble = gone_on
             return Trial(ran, said, asked, trouble, is_from_checkpoint=True)
     script.check(first.step)
     with Playback(
-        script, models, first.step, first.text, told=first.told, later=later, most_asked=most_asked
+        script,
+        models,
+        first.step,
+        first.text,
+        told=first.told,
+        answer=first.answer,
+        later=later,
+        most_asked=most_asked,
     ) as playback:
         ran = program.run(task)
     trouble = playback.trouble

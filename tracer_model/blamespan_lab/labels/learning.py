@@ -8,6 +8,7 @@ Dims: N labelled failures.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,7 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.taxonomy import mode
+from blamespan.trace import MessageActionTrace
 from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_labelled_team
 from blamespan_lab.network.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.recorded_runs import group_by_task
@@ -31,10 +33,12 @@ from blamespan_tracer.step_head import StepHead, opinion_of_tracer
 __all__ = [
     "FEWEST",
     "CurvePoint",
+    "LeftOutFigures",
     "StepFigures",
     "agreed_run",
     "learn_step_head",
     "measure_curve",
+    "measure_left_out",
     "read_steps",
 ]
 
@@ -48,6 +52,7 @@ _COVERAGE = 90.0
 _DRAWS = 1_000
 _SPLITS = 20
 _FEWEST_MEASURED = 6
+_LEFT_OUT_FOLDS = 3
 _LEAST = 1e-6
 
 
@@ -67,6 +72,7 @@ class StepFigures:
         broken: only the tracer by itself.
         gain_interval: How much likelier the head makes the labelled step, in nats, 90 %: the gain exceeds the lower end
             with a confidence of 95 %.
+        named: Of each failure, whether its step is named with the head.
     """
 
     n: int
@@ -79,6 +85,7 @@ class StepFigures:
     mended: int
     broken: int
     gain_interval: tuple[float, float]
+    named: tuple[bool, ...] = ()
 
     @property
     def is_better(self) -> bool:
@@ -106,13 +113,17 @@ class CurvePoint:
 
 
 def agreed_run(run: RecordedRun, labels: Sequence[PersonLabel]) -> RecordedRun | None:
-    """Label a run as most people do who labelled it.
+    """Label a run as most do who labelled it; where a fault was put in counts if nobody knows better and it failed.
 
     Returns:
         The run with that fault, or without any where it did not fail; None where people disagree, are unsure, or name a
         step that it does not have.
     """
-    sides = [label.outcome == "success" or label.answer == "no_agent" for label in labels if label.outcome is not None]
+    known = [label for label in labels if label.outcome is not None and label.answer != "failed"]
+    if not known and run.trace.outcome == "failed":
+        known = [label for label in labels if label.answer == "injected"]
+    labels = known
+    sides = [label.answer in ("no_failure", "no_agent") for label in labels]
     is_sound = consensus(sides)
     if is_sound is None:
         return None
@@ -249,4 +260,61 @@ def _measure(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64
         mended=int((after[:, 0] & ~before[:, 0]).sum()),
         broken=int((before[:, 0] & ~after[:, 0]).sum()),
         gain_interval=(low, high),
+        named=tuple(map(bool, named_after)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutFigures:
+    """How often the labelled step is named where neither its task nor its kind of fault was learnt from.
+
+    Attributes:
+        n: Failures.
+        before: Percent whose step the tracer names by itself.
+        after: Percent whose step it names with a head of other tasks and other kinds.
+        agent: Percent named by always naming the agent that is labelled most often, at its usual turn, and
+        place: by always naming the usual place; each as the other failures have it.
+    """
+
+    n: int
+    before: float
+    after: float
+    agent: float
+    place: float
+
+
+def measure_left_out(steps: Sequence[LabelledSteps], kinds: Sequence[str], *, seed: int = 0) -> LeftOutFigures:
+    """Measure a head on kinds of faults that it has not learnt, beside what needs no tracer at all.
+
+    Args:
+        steps: The labelled failures.
+        kinds: What kind each is of; where all are of one, only tasks are left out.
+        seed: Of the folds of tasks.
+    """
+    groups = group_by_task([one.run.trace.task for one in steps])
+    folds = (np.random.default_rng(seed).permutation(groups.max() + 1) % _LEFT_OUT_FOLDS)[groups].tolist()
+    has_kinds = len(set(kinds)) > 1
+    hits = []
+    for fold, kind in sorted(set(zip(folds, kinds, strict=True))):
+        apart = [other != fold for other in folds]
+        learnt = [
+            one
+            for one, of_task, other in zip(steps, apart, kinds, strict=True)
+            if of_task and (other != kind or not has_kinds)
+        ]
+        pointer = fit_labelled_team(learnt, penalty=_PENALTY, agent_part=_AGENT_PART) if learnt else None
+        of_others = [one for one, of_task in zip(steps, apart, strict=True) if of_task] or list(steps)
+        turn = Counter(_turn(one.run.trace, one.step) for one in of_others).most_common(1)[0][0]
+        place = Counter(one.step for one in of_others).most_common(1)[0][0]
+        hits += [
+            (_hit(one, one.share())[0], _hit(one, one.share(pointer))[0],
+             _turn(one.run.trace, one.step) == turn, one.step == place)
+            for one, other_fold, other in zip(steps, folds, kinds, strict=True) if (other_fold, other) == (fold, kind)
+        ]  # fmt: skip
+    return LeftOutFigures(len(hits), *(100 * np.array(hits, float).mean(axis=0)).tolist())
+
+
+def _turn(trace: MessageActionTrace, step: int) -> tuple[str, int]:
+    """Return whose step it is, and which of the agent's own."""
+    agent = trace.steps[step].agent
+    return agent, sum(other.agent == agent for other in trace.steps[:step])

@@ -33,6 +33,7 @@ from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
+from blamespan_tracer.heads import share_known
 from blamespan_tracer.lexical import LexicalTracer
 from blamespan_tracer.network.inputs import RunInputs
 from blamespan_tracer.network.prose_expert import gate_features
@@ -243,8 +244,10 @@ class AutoTracer:
         set_mass = float(kinds @ [weights.set_mass[kind] for kind in RUN_KINDS])
         if self._step_head is not None:
             by_tracer = shares_of_steps(run, rows, len(trace.steps))
-            rows = _gather(run, self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed))
-            set_mass = self._step_head.set_mass
+            by_head = self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed)
+            known = share_known(self._step_head, trace)
+            rows = _gather(run, known * by_head + (1 - known) * by_tracer)
+            set_mass = known * self._step_head.set_mass + (1 - known) * set_mass
         verdict = self._network.build_verdict(
             trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
         )
@@ -266,7 +269,9 @@ class AutoTracer:
         )
         verdict = self._blame_alarms(trace, results, verdict)
         if self._outcome_head is not None:
-            score = self._outcome_head.failure_score(trace, verdict.unaided_score or 0.0)
+            by_itself = verdict.unaided_score or 0.0
+            known = share_known(self._outcome_head, trace)
+            score = known * self._outcome_head.failure_score(trace, by_itself) + (1 - known) * by_itself
             verdict = replace(verdict, failure_score=score, unaided_score=score)
         return verdict
 
