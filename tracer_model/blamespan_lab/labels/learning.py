@@ -28,6 +28,7 @@ from blamespan_tracer.auto.experts import labelled_team_features
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.heads import list_agents
 from blamespan_tracer.step_head import StepHead, opinion_of_tracer
 
 __all__ = [
@@ -196,6 +197,7 @@ def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[S
         "after": round(figures.after, 1),
         "after_interval": [round(value, 1) for value in figures.after_interval],
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
+        "agents": sorted({agent for one in steps for agent in list_agents(one.run.trace)}),
     }
     pointer = fit_labelled_team(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
     return StepHead(pointer, mass_holding(ahead, _COVERAGE), figures.is_better, about), figures

@@ -182,15 +182,17 @@ class Campaign:
         return PersonLabel.of(trace, "no_failure" if done.succeeded else "failed", BY, source="told")
 
     def _does_the_same(self, task: int) -> bool:
-        """Run a task once more, and tell whether the same is said."""
+        """Run a task once more, and tell whether the same is said; tools that are called at once may change places."""
         if (done := self.folder.done.get(f"again {task}")) is not None:
             return not done.reason
         try:
             trial: RecordedTrial = self.pool.ask(CleanRun(self.tasks[task]))
         except RunEnded:
             return False
-        before, now = ([(step.agent, step.kind, step.content) for step in run.steps]
-                       for run in (self._clean[task][0].run, trial.run))  # fmt: skip
+        before, now = (
+            sorted((step.agent, step.kind, step.content) for step in run.steps)
+            for run in (self._clean[task][0].run, trial.run)
+        )
         return before == now
 
     def _run_faults(self, threads: ThreadPoolExecutor, plan: Sequence[Planned]) -> int:
@@ -404,7 +406,12 @@ def _shown(said: Said) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def _step_of_change(trace: MessageActionTrace, answer: RecordedAnswer, right: Said) -> int:
-    """Find the step that shows the first thing an answer has and the right one has not: one of several calls."""
+    """Find the step that shows the first thing an answer has and the right one has not: one of several calls.
+
+    Where a message shows the calls before they are made (LangGraph's do), that is the earliest step.
+    """
+    if 0 <= answer.message < answer.step:
+        return answer.message
     there = _shown(right)[1]
     for call in _shown(answer.said)[1]:
         if call in there:

@@ -30,7 +30,7 @@ from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
-__all__ = ["learn", "plan_lines", "read_tasks"]
+__all__ = ["learn", "make_recipe", "make_runs", "plan_lines", "read_tasks", "require_failures"]
 
 _MECHANISMS = ("response", "prompt", "memory", "tool")
 """Where faults are put in; of a message that goes astray nobody's decision is to blame."""
@@ -72,10 +72,10 @@ def learn(
     folder = Path(out) if out is not None else Path("runs") / "learn" / (name or "recorded").replace(":", ".")
     made: Made | None = None
     if name is not None:
-        recipe = _recipe(seed, timeout_s, writer)
+        recipe = make_recipe(seed=seed, timeout_s=timeout_s, writer=writer)
         kept = LearnFolder(folder, _identity(name, check_name, tasks, recipe))
-        made = _run_campaign(name, check_name, tasks, recipe, Budget(budget, tokens, minutes), kept, processes,
-                             on_progress)  # fmt: skip
+        made = make_runs(name, check_name, tasks, kept, recipe, Budget(budget, tokens, minutes), processes=processes,
+                         on_progress=on_progress)  # fmt: skip
         recorded += kept.runs().values()
         said += _own_labels(kept)
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def plan_lines(
 ) -> list[str]:
     """Run one task once, and say what a campaign would do and cost."""
     _require_tasks(tasks)
-    recipe = _recipe(0, timeout_s, "operators")
+    recipe = make_recipe(timeout_s=timeout_s)
     with WorkerPool(serve, program, check, recipe, name=program, timeout_s=timeout_s) as pool:
         try:
             pool.ask(CleanRun(tasks[0]))  # imports the program
@@ -152,7 +152,8 @@ def _read_task(line: str, where: str) -> str:
     return text
 
 
-def _recipe(seed: int, timeout_s: float, writer: str) -> StressRecipe:
+def make_recipe(*, seed: int = 0, timeout_s: float = 120.0, writer: str = "operators") -> StressRecipe:
+    """Return which faults are put in: every kind that somebody's decision can be blamed for, round after round."""
     return StressRecipe("learn", seed=seed, runs=1_000, mechanisms=_MECHANISMS, writer=writer, timeout_s=timeout_s)
 
 
@@ -161,19 +162,46 @@ def _identity(name: str, check: str | None, tasks: Sequence[str], recipe: Stress
     return {"program": name, "check": check, "tasks": digest, "seed": recipe.seed, "writer": recipe.writer}
 
 
-def _run_campaign(
+def make_runs(
     name: str,
     check: str | None,
     tasks: Sequence[str],
+    folder: LearnFolder,
     recipe: StressRecipe,
     budget: Budget,
-    folder: LearnFolder,
-    processes: int | None,
-    on_progress: Progress,
+    *,
+    processes: int | None = None,
+    on_progress: Progress = lambda title, done, total: None,
 ) -> Made:
+    """Run a team clean and with faults, and keep the runs and their labels in *folder*.
+
+    Args:
+        name: `module:factory`.
+        check: `module:function`, or None.
+        tasks: What it is asked.
+        folder: Where a killed call goes on.
+        recipe: Which faults.
+        budget: How many.
+        processes: Runs at once; all cores by default.
+        on_progress: As for `learn`.
+
+    Raises:
+        ConfigError: if the program cannot be run.
+        BlamespanError: if no task succeeds without a fault, or no fault makes any run fail.
+    """
     _require_tasks(tasks)
     with WorkerPool(serve, name, check, recipe, name=name, timeout_s=recipe.timeout_s) as pool:
         made = Campaign(tasks, recipe, budget, pool, folder, processes or cores(), on_progress).make()
+    require_failures(made, name)
+    return made
+
+
+def require_failures(made: Made, name: str) -> None:
+    """Make sure that a campaign has made something to learn from.
+
+    Raises:
+        BlamespanError: if no fault made any run fail; the message says what became of them.
+    """
     flipped, harmless = made.of("flipped"), made.of("harmless")
     if not flipped and not made.of("hung"):
         answers = {done.key.partition(" ")[2]: done.answer for done in made.of("clean")}
@@ -186,7 +214,6 @@ def _run_campaign(
             f"another answer, and all are right; {len(made.of('missed')) + len(made.of('void'))} faults came to nothing"
             f"{why}.{always_yes} Give a check that looks at the answer, other tasks, or a larger budget"
         )
-    return made
 
 
 def _require_tasks(tasks: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.people import PersonLabel, by_run
 from blamespan.taxonomy import canonical
-from blamespan.trace import MessageActionTrace
 from blamespan_lab.labels.learning import (
     LeftOutFigures,
     StepFigures,
@@ -22,7 +21,6 @@ from blamespan_lab.labels.learning import (
 )
 from blamespan_lab.outcomes.learning import OutcomeFigures, apply_labels, learn_head, read_outcomes
 from blamespan_tracer.auto.tracer import AutoTracer
-from blamespan_tracer.heads import list_agents
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
@@ -78,7 +76,6 @@ def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folde
     }
     unused = sum(len(said) for trace_id, said in known.items() if not about.get(trace_id))
     traces = {run.trace.trace_id: apply_labels(run.trace, about[run.trace.trace_id]) for run in runs}
-    team = _team(traces.values())
     tracer = AutoTracer.bundled()
     agreed = [
         one
@@ -94,7 +91,7 @@ def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folde
         kinds = [_kind_of(one.run) for one in steps]
         left_out = measure_left_out(steps, kinds, seed=seed)
         is_better = head.is_better and figures.after >= max(left_out.agent, left_out.place)
-        replace(head, is_better=is_better, figures={**head.figures, **team}).save(folder / STEP_HEAD_FILE)
+        replace(head, is_better=is_better).save(folder / STEP_HEAD_FILE)
         agents = [(one.run.faults or ())[0].agent for one in steps]
         well, badly = _sort_by_hits([*zip(agents, figures.named, strict=True), *zip(kinds, figures.named, strict=True)])
     except ConfigError as error:
@@ -102,7 +99,7 @@ def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folde
     outcomes, why_no_outcomes = None, ""
     try:
         outcome_head, outcomes = learn_head(read_outcomes(list(traces.values()), tracer), seed=seed)
-        replace(outcome_head, figures={**outcome_head.figures, **team}).save(folder / OUTCOME_HEAD_FILE)
+        outcome_head.save(folder / OUTCOME_HEAD_FILE)
     except ConfigError as error:
         why_no_outcomes = str(error)
     return Trained(
@@ -117,11 +114,6 @@ def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folde
         outcome_head=outcomes is not None and outcomes.is_better,
         unused=unused,
     )
-
-
-def _team(traces: Iterable[MessageActionTrace]) -> Mapping[str, list[str]]:
-    """Return whom the heads are learnt of: a run of others is told from a run of these by it."""
-    return {"agents": sorted({agent for trace in traces for agent in list_agents(trace)})}
 
 
 def _kind_of(run: RecordedRun) -> str:

@@ -30,7 +30,7 @@ from blamespan_lab.stress.subjects import NamedSubject
 from blamespan_lab.stress.trial import Clean, Planned, run_with_fault
 from blamespan_lab.stress.watching import WatchedRun
 
-__all__ = ["CleanRun", "FaultRun", "Order", "RecordedTrial", "ReplayRun", "WrittenFault", "serve"]
+__all__ = ["CleanRun", "FaultRun", "Order", "RecordedTrial", "ReplayRun", "Worker", "WrittenFault", "serve"]
 
 _NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
 """Variables that would add faults of their own, or hide what happens."""
@@ -160,11 +160,8 @@ def serve(channel: Channel, program: str, check: str | None, recipe: StressRecip
         logging.getLogger(framework).addHandler(logging.NullHandler())
     for name in _NOT_OURS:
         os.environ.pop(name, None)
-    recorder, models = SpanRecorder(TracerProvider(shutdown_on_exit=False)), PromptWatcher()
-    recorder.provider.add_span_processor(models)
-    blamespan.instrument(tracer_provider=recorder.provider, mask_secrets=False)
     try:
-        made = load_program(program, check)
+        worker = Worker.open(program, check, recipe)
     except BlamespanError as error:
         send_error(channel, error)
         return
@@ -172,38 +169,71 @@ def serve(channel: Channel, program: str, check: str | None, recipe: StressRecip
     while True:
         order: Order = channel.receive()
         try:
-            channel.send(_carry_out(order, made, recorder, models, recipe))
+            channel.send(worker.carry_out(order))
         except BlamespanError as error:
             send_error(channel, error)
 
 
-def _carry_out(
-    order: Order, program: UserProgram, recorder: SpanRecorder, models: PromptWatcher, recipe: StressRecipe
-) -> Any:  # a trial of one of two kinds, which the parent knows
-    is_sandbox = bool(getattr(program.factory, "sandbox", False))
-    if isinstance(order, CleanRun):
-        run = NamedSubject((order.task,), program, recorder).run(0)
-        return RecordedTrial(run, _spans_of(run, recorder), is_sandbox=is_sandbox)
-    with ExitStack() as stack:
-        tools = None if is_sandbox else stack.enter_context(RecordedTools(order.results))
-        if isinstance(order, ReplayRun):
-            trial = try_corrections(
-                program, order.script, order.corrections, order.task, models, most_asked=order.most_asked
-            )
-            if tools is not None and tools.lacks:
-                trial = replace(trial, trouble=f"it calls {tools.lacks[:120]}, which was not recorded")
-            return trial
-        subject = NamedSubject({order.planned.task: order.task}, program, recorder)
-        run, injection = run_with_fault(subject, order.planned, order.clean, recipe)
-    lacks = tools.lacks if tools is not None else ""
-    if not injection.applied:
-        reasons = [missed.reason for missed in injection.missed]
-        return RecordedTrial(run, (), None, (reasons or ["its probability did not come up"])[0], lacks, is_sandbox)
-    first = injection.applied[0]
-    is_here = first.where is not None and f"{first.where.span.trace_id:032x}" == run.trace_id
-    step = first.step if is_here and first.step is not None and first.step < len(run.steps) else None
-    fault = WrittenFault(first.agent, first.kind, first.mechanism, first.operator, first.modes, step)
-    return RecordedTrial(run, _spans_of(run, recorder), fault, lacks=lacks, is_sandbox=is_sandbox)
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A user's program that is run and recorded in this process.
+
+    Attributes:
+        program: It.
+        recipe: How faults are written.
+        recorder: Keeps the spans of the last run.
+        models: Hears what models are told.
+    """
+
+    program: UserProgram
+    recipe: StressRecipe
+    recorder: SpanRecorder
+    models: PromptWatcher
+
+    @classmethod
+    def open(cls, program: str, check: str | None, recipe: StressRecipe) -> Worker:
+        """Begin to record, and import the program.
+
+        Raises:
+            ConfigError: if it cannot be imported or run.
+        """
+        recorder, models = SpanRecorder(TracerProvider(shutdown_on_exit=False)), PromptWatcher()
+        recorder.provider.add_span_processor(models)
+        blamespan.instrument(tracer_provider=recorder.provider, mask_secrets=False)
+        return cls(load_program(program, check), recipe, recorder, models)
+
+    def carry_out(self, order: Order) -> Any:  # a trial of one of two kinds, which the parent knows
+        """Run the program as *order* says: clean or with a fault, a `RecordedTrial`; gone on with, a `Trial`."""
+        if isinstance(order, CleanRun):
+            return self._record(NamedSubject((order.task,), self.program, self.recorder).run(0))
+        with ExitStack() as stack:
+            tools = None if self._is_sandbox else stack.enter_context(RecordedTools(order.results))
+            if isinstance(order, ReplayRun):
+                trial = try_corrections(
+                    self.program, order.script, order.corrections, order.task, self.models, most_asked=order.most_asked
+                )
+                if tools is not None and tools.lacks:
+                    trial = replace(trial, trouble=f"it calls {tools.lacks[:120]}, which was not recorded")
+                return trial
+            subject = NamedSubject({order.planned.task: order.task}, self.program, self.recorder)
+            run, injection = run_with_fault(subject, order.planned, order.clean, self.recipe)
+        lacks = tools.lacks if tools is not None else ""
+        if not injection.applied:
+            reasons = [missed.reason for missed in injection.missed]
+            missed = (reasons or ["its probability did not come up"])[0]
+            return RecordedTrial(run, (), missed=missed, lacks=lacks, is_sandbox=self._is_sandbox)
+        first = injection.applied[0]
+        is_here = first.where is not None and f"{first.where.span.trace_id:032x}" == run.trace_id
+        step = first.step if is_here and first.step is not None and first.step < len(run.steps) else None
+        fault = WrittenFault(first.agent, first.kind, first.mechanism, first.operator, first.modes, step)
+        return replace(self._record(run), fault=fault, lacks=lacks)
+
+    @property
+    def _is_sandbox(self) -> bool:
+        return bool(getattr(self.program.factory, "sandbox", False))
+
+    def _record(self, run: WatchedRun) -> RecordedTrial:
+        return RecordedTrial(run, _spans_of(run, self.recorder), is_sandbox=self._is_sandbox)
 
 
 def _spans_of(run: WatchedRun, recorder: SpanRecorder) -> tuple[Span, ...]:

@@ -44,6 +44,10 @@ class WorkerPool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process at once; who waits for an answer gets `RunEnded`."""
         with self._lock:
             self._is_closed = True
             processes = list(self._all)
