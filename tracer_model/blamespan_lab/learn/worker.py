@@ -21,7 +21,7 @@ from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.worker_processes import Channel
 from blamespan_lab.causes.trials import try_corrections
-from blamespan_lab.replay.playback import Correction, PromptWatcher, exception_of
+from blamespan_lab.replay.playback import Correction, PromptWatcher, current_attributes, exception_of
 from blamespan_lab.replay.script import RecordedResult, Script, read_arguments
 from blamespan_lab.replay.user_program import UserProgram, load_program
 from blamespan_lab.replay.worker_pool import send_error
@@ -145,9 +145,10 @@ class RecordedTools(Injection):
         del where
         if not isinstance(content, Answer) or not content.is_due:
             return content
-        result = self._results.get((at.tool, _key(read_arguments(at.arguments))))
+        arguments = current_attributes().get(words.TOOL_ARGUMENTS, at.arguments)
+        result = self._results.get((at.tool, _key(read_arguments(arguments))))
         if result is None:
-            self.lacks = self.lacks or f"{at.tool}({at.arguments})"
+            self.lacks = self.lacks or f"{at.tool}({arguments})"
             return Answer("this call was not recorded", "RuntimeError", is_due=True)
         return Answer(result.text, exception_of(result), is_due=bool(result.text or result.error))
 

@@ -32,7 +32,7 @@ from blamespan_lab.replay.script import (
     read_arguments,
 )
 
-__all__ = ["Correction", "Playback", "ProgramChanged", "PromptWatcher"]
+__all__ = ["Correction", "Playback", "ProgramChanged", "PromptWatcher", "current_attributes", "exception_of"]
 
 _MOST_SHOWN = 160
 """Characters of each side of a difference that are shown."""
@@ -249,7 +249,7 @@ class Playback(Injection):
         return Answer(result.text, exception_of(result), is_due=bool(result.text or result.error))
 
     def _find_result(self, at: Opportunity) -> RecordedResult | None:
-        span = _current()
+        span = current_attributes()
         call_id, arguments = span.get(words.TOOL_CALL_ID), read_arguments(span.get(words.TOOL_ARGUMENTS))
         alike = [result for result in self._results if result.tool == at.tool and result.arguments == arguments]
         return next(
@@ -332,18 +332,20 @@ def _calls(trace: MessageActionTrace, answer: RecordedAnswer, step: int) -> bool
     return wanted in [(call.name, read_arguments(call.arguments)) for call in answer.said.calls]
 
 
-def _current() -> dict[str, Any]:
+def current_attributes() -> dict[str, Any]:
+    """Return the attributes of the span that is current; none where it is not recorded."""
     attributes: Any = getattr(trace.get_current_span(), "attributes", None)  # only the SDK's spans can be read
     return dict(attributes or {})
 
 
 def _current_agent() -> str:
     """Name whose span is current; a run's own span names the team."""
-    around = _current()
+    around = current_attributes()
     return "" if around.get(words.OPERATION) == words.OPERATION_WORKFLOW else str(around.get(words.AGENT_NAME) or "")
 
 
 def exception_of(result: RecordedResult) -> str:
+    """Name the built-in exception that stands for the one a tool raised; empty where it raised none."""
     if not result.error:
         return ""
     name = result.error.rpartition(".")[2]
