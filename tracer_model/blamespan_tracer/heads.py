@@ -86,22 +86,32 @@ def load_in_use(variable: str, name: str, load: Callable[[Path], _HeadT]) -> _He
 
     Returns:
         The head; None where there is none, or it is no better than the tracer by itself.
+
+    Raises:
+        TracerUnavailable: if the file that is named is missing or damaged.
     """
     named = os.environ.get(variable, "").strip()
     if named.lower() == "none":
         return None
-    path = Path(named).expanduser() if named else _beside_store(name)
-    head = load(path) if path is not None else None
+    if named:
+        head: _HeadT | None = load(Path(named).expanduser())
+    else:
+        head = _load_beside_store(name, load)
     return head if head is not None and head.is_better else None
 
 
-def _beside_store(name: str) -> Path | None:
-    """Return the file *name* beside this user's store; None where there is none."""
+def _load_beside_store(name: str, load: Callable[[Path], _HeadT]) -> _HeadT | None:
+    """Load the head beside this user's store; where it is of another version or damaged, log that and go without."""
     if os.environ.get("BLAMESPAN_STORE", "").strip().lower() == "none":
         return None
     store_folder = find_part("store_folder", _log, "heads beside the store are not looked for")
-    path: Path | None = store_folder() / name if store_folder is not None else None
-    return path if path is not None and path.exists() else None
+    if store_folder is None or not (path := store_folder() / name).exists():
+        return None
+    try:
+        return load(path)
+    except TracerUnavailable as error:
+        _log.warning("what was learnt is not used: %s", error)
+        return None
 
 
 def list_agents(trace: MessageActionTrace) -> list[str]:

@@ -24,7 +24,7 @@ from blamespan_lab.auto.labelled_team import LabelledSteps, cross_fit, fit_label
 from blamespan_lab.network.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
-from blamespan_tracer.auto.experts import labelled_team_features
+from blamespan_tracer.auto.experts import LabelledTeamPointer, labelled_team_features
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.tracer import AutoTracer
@@ -54,6 +54,7 @@ _DRAWS = 1_000
 _SPLITS = 20
 _FEWEST_MEASURED = 6
 _LEFT_OUT_FOLDS = 3
+_MOST_KINDS = 4
 _LEAST = 1e-6
 
 
@@ -199,8 +200,11 @@ def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[S
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
         "agents": sorted({agent for one in steps for agent in list_agents(one.run.trace)}),
     }
-    pointer = fit_labelled_team(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
-    return StepHead(pointer, mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+    return StepHead(_fit(steps), mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+
+
+def _fit(steps: Sequence[LabelledSteps]) -> LabelledTeamPointer:
+    return fit_labelled_team(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
 
 
 def measure_curve(steps: Sequence[LabelledSteps], *, seed: int = 0) -> list[CurvePoint]:
@@ -295,23 +299,22 @@ def measure_left_out(steps: Sequence[LabelledSteps], kinds: Sequence[str], *, se
     """
     groups = group_by_task([one.run.trace.task for one in steps])
     folds = (np.random.default_rng(seed).permutation(groups.max() + 1) % _LEFT_OUT_FOLDS)[groups].tolist()
-    has_kinds = len(set(kinds)) > 1
+    commonest = [kind for kind, _ in Counter(kinds).most_common(_MOST_KINDS)]
+    grouped = [kind if kind in commonest else "" for kind in kinds]  # rare ones are left out together
     hits = []
-    for fold, kind in sorted(set(zip(folds, kinds, strict=True))):
-        apart = [other != fold for other in folds]
+    for fold, kind in sorted(set(zip(folds, grouped, strict=True))):
+        of_others = [one for one, other in zip(steps, folds, strict=True) if other != fold]
         learnt = [
-            one
-            for one, of_task, other in zip(steps, apart, kinds, strict=True)
-            if of_task and (other != kind or not has_kinds)
-        ]
-        pointer = fit_labelled_team(learnt, penalty=_PENALTY, agent_part=_AGENT_PART) if learnt else None
-        of_others = [one for one, of_task in zip(steps, apart, strict=True) if of_task] or list(steps)
-        turn = Counter(_turn(one.run.trace, one.step) for one in of_others).most_common(1)[0][0]
-        place = Counter(one.step for one in of_others).most_common(1)[0][0]
+            one for one, other_fold, other in zip(steps, folds, grouped, strict=True)
+            if other_fold != fold and (other != kind or len(set(grouped)) == 1)
+        ]  # fmt: skip
+        pointer = _fit(learnt) if learnt else None
+        turn = Counter(_turn(one.run.trace, one.step) for one in of_others or steps).most_common(1)[0][0]
+        place = Counter(one.step for one in of_others or steps).most_common(1)[0][0]
         hits += [
             (_hit(one, one.share())[0], _hit(one, one.share(pointer))[0],
              _turn(one.run.trace, one.step) == turn, one.step == place)
-            for one, other_fold, other in zip(steps, folds, kinds, strict=True) if (other_fold, other) == (fold, kind)
+            for one, other_fold, other in zip(steps, folds, grouped, strict=True) if (other_fold, other) == (fold, kind)
         ]  # fmt: skip
     return LeftOutFigures(len(hits), *(100 * np.array(hits, float).mean(axis=0)).tolist())
 

@@ -100,6 +100,19 @@ def test_head_beside_the_store_is_used_for_its_team_and_not_for_another(
     assert head.figures["agents"] == sorted(AGENTS)
 
 
+def test_head_of_another_version_beside_the_store_costs_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody asked for it by name, so the tracer judges as it does without."""
+    before = load_tracer("auto").attribute([trace_of(900)])
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+    (tmp_path / "runs.db").touch()
+    (tmp_path / STEP_HEAD_FILE).write_bytes(b"of another version")
+
+    assert load_tracer("auto").attribute([trace_of(900)]) == before
+    assert "what was learnt is not used: expected a head for steps" in caplog.text
+
+
 def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
     """They teach nothing, and the report asks whose they are."""
     traces = [trace_of(number) for number in range(9)]
