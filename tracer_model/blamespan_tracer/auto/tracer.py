@@ -242,38 +242,60 @@ class AutoTracer:
         loops = find_loops(trace)
         rows = _gather(run, fold_loops(shares, loops))
         set_mass = float(kinds @ [weights.set_mass[kind] for kind in RUN_KINDS])
-        if self._step_head is not None:
-            by_tracer = shares_of_steps(run, rows, len(trace.steps))
-            by_head = self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed)
-            known = share_known(self._step_head, trace)
-            rows = _gather(run, known * by_head + (1 - known) * by_tracer)
-            set_mass = known * self._step_head.set_mass + (1 - known) * set_mass
-        verdict = self._network.build_verdict(
-            trace, run, results, replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
-        )
-        blames = [step.score for step in verdict.steps]
-        failure = f"no claims are quoted of trace {trace.trace_id}"
-        claims = ask_part(lambda: quote_claims(trace, blames, reading.observed, weights.table), _log, failure) or []
-        quoted = {evidence.index for evidence in claims}
-        evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
+        by_itself = replace(prediction, shares=rows, gate_weight=1.0, set_mass=set_mass)
+        verdict = self._build_verdict(trace, run, results, by_itself, reading, loops)
         failure_score = _failure_score(weights, scores, nothing)
         if not _is_contradicted(weights, reading.observed, int(scores.argmax())):
             failure_score = min(failure_score, NOBODY_KNOWS)
-        verdict = replace(
+        verdict = replace(verdict, failure_score=failure_score, unaided_score=failure_score)
+        verdict = self._blame_alarms(trace, results, verdict)
+        if self._step_head is not None and (known := share_known(self._step_head, trace)) > 0:
+            by_tracer = np.array([step.score for step in verdict.steps])
+            by_head = self._step_head.share(reading.plain, by_tracer, reading.can_be_blamed)
+            taught = self._build_verdict(
+                trace,
+                run,
+                results,
+                replace(
+                    by_itself,
+                    shares=_gather(run, known * by_head + (1 - known) * by_tracer),
+                    set_mass=known * self._step_head.set_mass + (1 - known) * set_mass,
+                ),
+                reading,
+                loops,
+            )
+            verdict = replace(taught, failure_score=verdict.failure_score, unaided_score=verdict.unaided_score)
+        if self._outcome_head is not None:
+            suspicion = verdict.unaided_score or 0.0
+            known = share_known(self._outcome_head, trace)
+            score = known * self._outcome_head.failure_score(trace, suspicion) + (1 - known) * suspicion
+            verdict = replace(verdict, failure_score=score, unaided_score=score)
+        return verdict
+
+    def _build_verdict(
+        self,
+        trace: MessageActionTrace,
+        run: RunInputs,
+        results: Sequence[CheckResult],
+        prediction: NetworkPrediction,
+        reading: ProseReading,
+        loops: Sequence[Sequence[int]],
+    ) -> Attribution:
+        """Lay out shares of the blame as a verdict: who, for what, and what shows it."""
+        verdict = self._network.build_verdict(trace, run, results, prediction)
+        blames = [step.score for step in verdict.steps]
+        failure = f"no claims are quoted of trace {trace.trace_id}"
+        claims = (
+            ask_part(lambda: quote_claims(trace, blames, reading.observed, self._weights.table), _log, failure) or []
+        )
+        quoted = {evidence.index for evidence in claims}
+        evidence = [*claims, *(item for item in verdict.evidence if item.index not in quoted)]
+        return replace(
             verdict,
             tracer=self._identity,
-            failure_score=failure_score,
-            unaided_score=failure_score,
             modes=_name_loop(verdict, loops),
             evidence=tuple(sorted(evidence, key=lambda item: -item.score)[:_MAX_EVIDENCE]),
         )
-        verdict = self._blame_alarms(trace, results, verdict)
-        if self._outcome_head is not None:
-            by_itself = verdict.unaided_score or 0.0
-            known = share_known(self._outcome_head, trace)
-            score = known * self._outcome_head.failure_score(trace, by_itself) + (1 - known) * by_itself
-            verdict = replace(verdict, failure_score=score, unaided_score=score)
-        return verdict
 
     def _blame_alarms(
         self, trace: MessageActionTrace, results: Sequence[CheckResult], verdict: Attribution
