@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
-from blamespan.errors import BlamespanError
-from blamespan.labels.file import LABELS_FILE, read_labels
+from blamespan.errors import BlamespanError, UnreadableInput
+from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.plugins import load_part
 from blamespan_collector.local_runs import default_store
 from blamespan_collector.store import RunStore
@@ -44,7 +44,8 @@ def status(store: Path | None, *, as_json: bool) -> None:
     click.echo(f"store         {document['store']}")
     click.echo(f"runs          {sum(counts.values())}")
     click.echo(f"outcomes      {counts['failed']} failed, {counts['succeeded']} succeeded, {counts['unknown']} unknown")
-    click.echo(f"labels        {document['labels']} in {LABELS_FILE}")
+    refused = f", {document['unreadable_labels']} unreadable lines" if document["unreadable_labels"] else ""
+    click.echo(f"labels        {document['labels']} in {LABELS_FILE}{refused}")
     how = "blamespan train --outcomes learns one from 20 failed and 20 sound runs"
     click.echo(f"outcome head  {_format_head(document['outcome_head'], how, _describe_outcomes)}")
     how = "blamespan train --labels learns one from 8 labelled failures, better from 25"
@@ -58,11 +59,13 @@ def _describe(path: Path) -> dict[str, Any]:
         BlamespanError: if the store or a file beside it cannot be read.
     """
     path = RunStore(path).path
-    labels = path.parent / LABELS_FILE
+    refused: list[UnreadableInput] = []
+    labels = LabelsFile(path.parent / LABELS_FILE).read(refused)
     return {
         "store": str(path),
         "runs": RunStore(path).count_outcomes(),
-        "labels": len(read_labels(labels)) if labels.exists() else 0,
+        "labels": len(labels),
+        "unreadable_labels": len(refused),
         "outcome_head": _describe_head(path.parent / OUTCOME_HEAD_FILE, "outcome_figures"),
         "step_head": _describe_head(path.parent / STEP_HEAD_FILE, "step_figures"),
     }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from blamespan.analysis.analyze import Result, Results, analyze
     from blamespan.guarding.guard import guard
     from blamespan.injecting.injection import inject
+    from blamespan.learning import learn
     from blamespan.retrying import retry
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "guard",
     "inject",
     "instrument",
+    "learn",
     "load_tracer",
     "rebuild",
     "record_outcome",
@@ -65,6 +67,7 @@ _LAZY = {
     "analyze": "blamespan.analysis.analyze",
     "guard": "blamespan.guarding.guard",
     "inject": "blamespan.injecting.injection",
+    "learn": "blamespan.learning",
     "retry": "blamespan.retrying",
 }
 """What most programs never use, by the module that is imported when it is first asked for."""

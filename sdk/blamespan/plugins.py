@@ -26,6 +26,7 @@ PARTS = {
     "find_stored": "blamespan_collector.stored_trace:find_stored",
     "follow_answer": "blamespan_tracer.ledger.provenance:follow_answer",
     "instruction_conflicts": "blamespan_tracer.instructions.conflicts:find_conflicts",
+    "learn": "blamespan_lab.learn.teaching:learn",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
     "known_failures": "blamespan_tracer.schemata.in_use:known_failures",
     "langgraph_hooks": "blamespan_integrations.interception.langgraph:LangGraphHooks",

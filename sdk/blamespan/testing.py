@@ -59,13 +59,16 @@ class SequentialIds(IdGenerator):
 class SpanRecorder:
     """An OpenTelemetry provider with deterministic ids and times that keeps its spans.
 
+    Args:
+        provider: Another one, with ids and times of its own.
+
     Attributes:
         provider: Pass it to `blamespan.instrument(tracer_provider=...)`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, provider: TracerProvider | None = None) -> None:
         self._exporter = InMemorySpanExporter()
-        self.provider: TracerProvider = _TickingProvider()
+        self.provider: TracerProvider = provider if provider is not None else _TickingProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
 
     def finished(self) -> Sequence[ReadableSpan]:

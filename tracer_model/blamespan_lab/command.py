@@ -228,12 +228,17 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
 
     runs, folder = _runs_to_learn_from(data)
     labels = by_run(_read_labels(_find_labels(labels_file, folder)))
-    agreed = [
-        known
+    labelled = [
+        (run, about)
         for run in runs
         if (about := [label for label in labels.get(run.trace.trace_id, ()) if label.concerns(run.trace)])
-        and (known := agreed_run(run, about)) is not None
     ]
+    if not labelled:
+        raise ConfigError(
+            f"expected labels of these {len(runs)} runs, got {sum(map(len, labels.values()))} labels of which none is "
+            "about one of them. Were they made of another team? Give the traces that were labelled with --data"
+        )
+    agreed = [known for run, about in labelled if (known := agreed_run(run, about)) is not None]
     head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()), seed=seed)
     path = out or folder / STEP_HEAD_FILE
     digest = head.save(path)

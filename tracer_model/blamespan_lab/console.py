@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import track
 
-__all__ = ["log_to_stderr", "print_table", "show_progress"]
+__all__ = ["log_to_stderr", "open_bar", "print_table", "show_progress"]
 
 _Item = TypeVar("_Item")
 
@@ -57,3 +57,14 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     console = Console(file=sys.stdout)
     console.print(table)
     console.print()
+
+
+@contextmanager
+def open_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Draw a bar on stderr if that is a terminal; what is given is told a title, how much is done, and of how much."""
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("")
+        yield lambda title, done, total: progress.update(bar, description=title, completed=done, total=total)

@@ -238,12 +238,12 @@ _HABITS_SIZE: Final = np.float32(0.3)
 
 
 def outcome_head_in_use() -> OutcomeHead | None:
-    """Load the head that `BLAMESPAN_OUTCOME_HEAD` names; None where it names none, or one that is no better.
+    """Load the head that `BLAMESPAN_OUTCOME_HEAD` names, else the one beside the store; None where none is better.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_VARIABLE, OutcomeHead.load)
+    return load_in_use(_VARIABLE, OUTCOME_HEAD_FILE, OutcomeHead.load)
 
 
 def read_outcome_figures(path: Path) -> Figures | None:

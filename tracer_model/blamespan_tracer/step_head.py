@@ -96,12 +96,12 @@ class StepHead:
 
 
 def step_head_in_use() -> StepHead | None:
-    """Load the head that `BLAMESPAN_STEP_HEAD` names; None where it names none, or one that is no better.
+    """Load the head that `BLAMESPAN_STEP_HEAD` names, else the one beside the store; None where none is better.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_VARIABLE, StepHead.load)
+    return load_in_use(_VARIABLE, STEP_HEAD_FILE, StepHead.load)
 
 
 def read_step_figures(path: Path) -> Figures | None:

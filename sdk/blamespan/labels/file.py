@@ -85,12 +85,12 @@ class LabelsFile:
         """Refuse to add to what is not ours: a corpus whose labels we changed could not be read again."""
         try:
             first = json.loads(line)
-            is_ours = isinstance(first, dict) and "trace_id" in first and "by" in first
+            is_ours = isinstance(first, dict) and "trace_id" in first and ("by" in first or "operator" in first)
         except ValueError:
             is_ours = line.startswith(_FIRST_BYTES)  # a crash cut it off
         if not is_ours:
             raise ConfigError(
-                f"expected a file of people's labels, got {str(self.path)!r}, which holds something else (a corpus of "
+                f"expected a file of labels, got {str(self.path)!r}, which holds something else (a corpus of "
                 "`blamespan generate` has one of that name). Choose another with --labels FILE"
             )
 
@@ -112,7 +112,7 @@ def read_labels(path: Path, refused: list[UnreadableInput] | None = None) -> lis
     Raises:
         UnreadableInput: if there is none, or it cannot be read.
     """
-    last: dict[tuple[str, str, str], PersonLabel] = {}
+    last: dict[tuple[str, str, str, str], PersonLabel] = {}
     for number, line in read_lines(path, refused=refused):
         try:
             label = PersonLabel.from_json(json.loads(line))
@@ -125,7 +125,8 @@ def read_labels(path: Path, refused: list[UnreadableInput] | None = None) -> lis
                 raise trouble from error
             refused.append(trouble)
             continue
-        key = (label.by, label.trace_id, label.first_span_id)
+        several = label.decisive.span_id if label.answer == "injected" and label.decisive is not None else ""
+        key = (label.by, label.trace_id, label.first_span_id, several)
         last.pop(key, None)
         last[key] = label
     return list(last.values())

@@ -1,8 +1,9 @@
-"""What people say of runs: labels beside the traces, a JSON line each, added and never changed.
+"""What is known of runs: labels beside the traces, a JSON line each, added and never changed, whoever says so.
 
 A line uses the words of the labels that `blamespan generate` writes (`trace_id`, `outcome`, `decisive` with `agent`,
-`step`, `span_id` and `modes`) and adds who says so, when, what they were shown, and why. What only a generated run has,
-like a recipe or a seed, is left out. Labels of generated runs are read as well, as said by `replay`.
+`step`, `span_id` and `modes`) and adds who says so, how they know, when, what they were shown, and why. What only a
+generated run has, like a recipe or a seed, is left out. Labels of generated runs are read as well, as said by `replay`,
+and those of `blamespan.inject`, as said by `inject`.
 
 `blamespan.labels_file` reads and writes them.
 """
@@ -14,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from blamespan.attribution import TracerIdentity
 from blamespan.errors import ConfigError
@@ -22,21 +23,31 @@ from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace, Step
 
 __all__ = [
+    "INJECT",
     "REPLAY",
     "Answer",
     "DecisiveStep",
     "PersonLabel",
     "ShownVerdict",
+    "Source",
     "by_run",
     "step_of",
 ]
 
-Answer: TypeAlias = Literal["agrees", "corrects", "no_failure", "no_agent", "unsure"]
+Answer: TypeAlias = Literal["agrees", "corrects", "no_failure", "no_agent", "failed", "injected", "unsure"]
 """`agrees` with the verdict shown; `corrects` it, or gives one where none was shown; there was `no_failure`; it failed,
-but by `no_agent`'s fault; `unsure`: looked at, and nothing is claimed."""
+but by `no_agent`'s fault; it `failed`, and by whom is not said; a fault was `injected` into a step, and how the run
+ended is said elsewhere; `unsure`: looked at, and nothing is claimed."""
+
+Source: TypeAlias = Literal["person", "told", "injected", "replayed"]
+"""How it is known: a `person` says so; a check or the program `told` how the run ended; a fault was `injected` there;
+the run was `replayed` with the step put right, and succeeded."""
 
 REPLAY: Final = "replay"
 """Who says so, of runs that `blamespan generate` made."""
+
+INJECT: Final = "inject"
+"""Who says so, of faults that `blamespan.inject` put in."""
 
 MAX_COMMENT_CHARS: Final = 2_000
 MAX_NAME_CHARS: Final = 100
@@ -87,10 +98,12 @@ class PersonLabel:
         answer: What they say, in a word.
         by: Who they are.
         at: When, UTC, as `2026-11-21T08:00:00Z`; empty for `replay`.
-        decisive: The step that decided the failure; None unless the answer is `agrees` or `corrects`.
+        decisive: The step that decided the failure, or into which a fault was put; None unless the answer is `agrees`
+            or `corrects`, or `injected` with a known step.
         comment: Why.
         first_span_id: 16 hex digits: the span of the run's first step, which tells several runs of one trace apart.
         shown: The verdict they were shown; None where they judged without.
+        source: How they know.
 
     Raises:
         ConfigError: if a field is not what it must be; the message names it.
@@ -104,13 +117,20 @@ class PersonLabel:
     comment: str = ""
     first_span_id: str = ""
     shown: ShownVerdict | None = None
+    source: Source = "person"
 
     def __post_init__(self) -> None:
         _require(bool(_TRACE_ID.fullmatch(self.trace_id)), "trace_id", "32 hex digits", self.trace_id)
         _require(self.answer in get_args(Answer), "answer", f"one of {get_args(Answer)}", self.answer)
         _require(0 < len(self.by) <= MAX_NAME_CHARS, "by", f"a name of 1 to {MAX_NAME_CHARS} characters", self.by)
+        _require(self.source in get_args(Source), "source", f"one of {get_args(Source)}", self.source)
         names_step = self.answer in ("agrees", "corrects")
-        _require((self.decisive is not None) == names_step, "decisive", f"fit to {self.answer!r}", self.decisive)
+        _require(
+            self.answer == "injected" or (self.decisive is not None) == names_step,
+            "decisive",
+            f"fit to {self.answer!r}",
+            self.decisive,
+        )
 
     @classmethod
     def of(
@@ -123,8 +143,9 @@ class PersonLabel:
         modes: Sequence[ErrorMode] = (),
         comment: str = "",
         shown: ShownVerdict | None = None,
+        source: Source = "person",
     ) -> PersonLabel:
-        """Make a label of what a person says of *trace* now.
+        """Make a label of what somebody says of *trace* now.
 
         Raises:
             ConfigError: if the step is none that an agent can be blamed for, or the name is none.
@@ -147,12 +168,13 @@ class PersonLabel:
             _one_line(comment)[:MAX_COMMENT_CHARS],
             trace.steps[0].span_id if trace.steps else "",
             shown,
+            source,
         )
 
     @property
     def outcome(self) -> Literal["success", "failure"] | None:
-        """How the run ended, as a generated run's label says it; None where the person is unsure."""
-        if self.answer == "unsure":
+        """How the run ended, as a generated run's label says it; None where that is not said."""
+        if self.answer in ("unsure", "injected"):
             return None
         return "success" if self.answer == "no_failure" else "failure"
 
@@ -177,6 +199,7 @@ class PersonLabel:
                 "modes": list(decisive.modes),
             },
             "by": self.by,
+            "source": self.source,
             "at": self.at,
             "answer": self.answer,
             "comment": self.comment,
@@ -197,19 +220,22 @@ class PersonLabel:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> PersonLabel:
-        """Read what `as_json` gave, or the label of a generated run; keys that are not known are left alone.
+        """Read what `as_json` gave, the label of a generated run or of a fault; keys not known are left alone.
 
         Raises:
             ConfigError: if a field is missing or not what it must be; the message names it.
         """
         _require(isinstance(record, Mapping), "a label", "a JSON object", record)
         decisive = record.get("decisive")
+        if "by" not in record and "operator" in record:
+            return _read_fault(record)
         if "by" not in record:
             return cls(
                 _text(record, "trace_id"),
                 _answer_of(record),
                 REPLAY,
                 decisive=_decisive(decisive) if decisive else None,
+                source="replayed",
             )
         answer = record.get("answer")
         _require(isinstance(answer, str), "answer", f"one of {get_args(Answer)}", answer)
@@ -222,6 +248,7 @@ class PersonLabel:
             _text(record, "comment", ""),
             _text(record, "first_span_id", ""),
             None if record.get("shown") is None else _read_shown_verdict(record["shown"]),
+            _source(record),
         )
 
 
@@ -256,6 +283,23 @@ def _answer_of(record: Mapping[str, Any]) -> Answer:
     outcome = record.get("outcome")
     _require(outcome in ("success", "failure"), "outcome", "'success' or 'failure'", outcome)
     return "no_failure" if outcome == "success" else "unsure"
+
+
+def _read_fault(record: Mapping[str, Any]) -> PersonLabel:
+    """Read the label of a fault that `blamespan.inject` put in; its step is null where that is not known."""
+    _require(record.get("trace_id") is not None, "trace_id", "32 hex digits: the run was not recorded", None)
+    decisive = _decisive(record) if record.get("step") is not None else None
+    comment = f"{_text(record, 'kind')} by {_text(record, 'mechanism')}, {_text(record, 'operator')}"
+    return PersonLabel(
+        _text(record, "trace_id"), "injected", INJECT, decisive=decisive, comment=comment, source="injected"
+    )
+
+
+def _source(record: Mapping[str, Any]) -> Source:
+    """Return how a label is known; lines of earlier versions do not say it."""
+    source = record.get("source", "replayed" if record.get("by") == "verify" else "person")
+    _require(source in get_args(Source), "source", f"one of {get_args(Source)}", source)
+    return cast(Source, source)
 
 
 def _decisive(record: Any) -> DecisiveStep:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags
 
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.injecting.fault_labels import FaultLabels
 from blamespan.intercepting.boundaries import Applied, Where
+from blamespan.labels.file import LabelsFile, read_labels
+from blamespan.labels.people import DecisiveStep, PersonLabel
 
 
 class Place:
@@ -122,3 +124,21 @@ def test_unwritable_file_is_refused(tmp_path: Path) -> None:
     """The message names the file."""
     with pytest.raises(ConfigError, match=r"labels must be a file that can be written, got .*nowhere"):
         FaultLabels(tmp_path / "nowhere" / "labels.jsonl")
+
+
+def test_labels_of_faults_and_of_people_are_one_file(tmp_path: Path) -> None:
+    """One reader takes both and says how each is known; a fault of a run that was not recorded is left out by name."""
+    path, place = tmp_path / "labels.jsonl", Place()
+    faults = FaultLabels(path)
+    faults.add(fault(place))
+    place.index = 4
+    faults.settle()
+    FaultLabels(path).add(fault())
+    LabelsFile(path).add(PersonLabel("a" * 32, "no_failure", "ada"))
+    refused: list[UnreadableInput] = []
+
+    put_in, said = read_labels(path, refused)
+    assert (put_in.answer, put_in.by, put_in.source, put_in.outcome) == ("injected", "inject", "injected", None)
+    assert put_in.decisive == DecisiveStep("worker", 4, f"{2:016x}", ("mast:FM-3.2",))
+    assert (said.by, said.source) == ("ada", "person")
+    assert ["the run was not recorded" in str(error) for error in refused] == [True]

@@ -93,6 +93,24 @@ def test_people_agree_on_a_fault_or_there_is_none_to_learn() -> None:
     assert sound.faults == ()
 
 
+def test_fault_that_was_put_in_is_a_label_where_the_run_failed() -> None:
+    """A failed run has erred where the fault is; a sound one teaches nothing by it, and who knows better counts."""
+    bare = replace(_run(0), faults=None)
+    named = DecisiveStep("Auditor", WRONG, bare.trace.steps[WRONG].span_id, ("mast:FM-3.2",))
+    put_in = PersonLabel(bare.trace.trace_id, "injected", "inject", decisive=named, source="injected")
+    told = PersonLabel(bare.trace.trace_id, "failed", "learn", source="told")
+    sound = replace(bare, trace=replace(bare.trace, outcome="succeeded"))
+
+    failed = agreed_run(bare, [put_in, told])
+    assert failed is not None
+    assert failed.faults == (Fault("Auditor", mode("mast:FM-3.2"), WRONG),)
+    assert agreed_run(sound, [put_in]) is None
+    better = agreed_run(bare, [put_in, _label(bare.trace, 1)])
+    assert better is not None
+    assert better.faults is not None
+    assert better.faults[0].step == 1
+
+
 def test_head_finds_what_people_mean_on_runs_it_has_not_seen(
     tracer: AutoTracer, learnt: tuple[StepHead, StepFigures], tmp_path: Path
 ) -> None:

@@ -123,7 +123,7 @@ def verify(
     writers: list[CorrectionWriter] = [UserCorrections(texts), _writer(by, run, verdict)]
     asked = task if task is not None else run.script.trace.task
     count = min(processes or cores(), len(chosen))
-    with ProgramTrials(program, check, run.script, asked, timeout_s, count) as trials:
+    with ProgramTrials(program, check, run.script, asked, timeout_s) as trials:
         _require_failure(trials.original().ran)
         results = verify_suspects(
             chosen,
@@ -490,7 +490,7 @@ def _replayed_shares(
             raise NoShares("no agent can be put right: nobody is blamed")
         return ShapleyShares({}, {}, True, 0, 0, 0.0, 0.0), lacking, budget - spending.left
     count = processes or cores()
-    with ProgramTrials(program, check, run.script, task, timeout_s, count) as trials:
+    with ProgramTrials(program, check, run.script, task, timeout_s) as trials:
         _require_failure(trials.original().ran)
         worth = ReplayedWorth(corrections, run.script, trials, repeats, spending, count)
         is_exact = len(corrections) <= MOST_EXACT and worth.estimate_all() <= budget

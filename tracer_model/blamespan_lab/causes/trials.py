@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.injecting.injection import PLAN_VARIABLE
-from blamespan.worker_processes import Channel, WorkerProcess
+from blamespan.worker_processes import Channel
 from blamespan_lab.causes.checkpoints import go_on_from_checkpoint
 from blamespan_lab.replay.playback import Correction, Playback, PromptWatcher
 from blamespan_lab.replay.rerun import check_step, original_run, recording_quietly
 from blamespan_lab.replay.script import Script
 from blamespan_lab.replay.user_program import Ran, UserProgram, load_program
+from blamespan_lab.replay.worker_pool import RunEnded, WorkerPool, send_error
 
 __all__ = ["ProgramTrials", "Trial", "Trials", "serve", "try_corrections"]
-
-_START_S = 120.0
-"""Within which a process must have imported what it runs."""
-
-ItemT = TypeVar("ItemT")
-ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +71,21 @@ def try_corrections(
     """
     first, *later = sorted(corrections, key=lambda correction: correction.step)
     check_step(script, first.step)
-    if not first.told:
+    if not first.told and first.answer is None:
         gone_on = go_on_from_checkpoint(program, script, first, models, most_asked, later)
         if gone_on is not None:
             ran, said, asked, trouble = gone_on
             return Trial(ran, said, asked, trouble, is_from_checkpoint=True)
     script.check(first.step)
     with Playback(
-        script, models, first.step, first.text, told=first.told, later=later, most_asked=most_asked
+        script,
+        models,
+        first.step,
+        first.text,
+        told=first.told,
+        answer=first.answer,
+        later=later,
+        most_asked=most_asked,
     ) as playback:
         ran = program.run(task)
     trouble = playback.trouble
@@ -103,7 +104,6 @@ class ProgramTrials:
         script: The recording.
         task: What the program is asked.
         timeout_s: For one trial.
-        count: How many processes.
     """
 
     program: str
@@ -111,21 +111,16 @@ class ProgramTrials:
     script: Script
     task: str
     timeout_s: float
-    count: int
-    _idle: list[WorkerProcess] = field(default_factory=list, init=False)
-    _all: set[WorkerProcess] = field(default_factory=set, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _pool: WorkerPool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pool = WorkerPool(serve, self.program, self.check, name=self.program, timeout_s=self.timeout_s)
 
     def __enter__(self) -> ProgramTrials:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            processes = list(self._all)
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait_for_end()
+        self._pool.close()
 
     def original(self) -> Trial:
         """Play the recording back, which asks no model, and return how it ended.
@@ -133,7 +128,7 @@ class ProgramTrials:
         Raises:
             ConfigError: if the program cannot be made, or hangs.
         """
-        trial = self._ask((), 0)
+        trial = self.run((), 0)
         if trial.trouble:
             raise ConfigError(
                 f"expected {self.program!r} to play the recorded run back, got trouble: {trial.trouble}. "
@@ -147,50 +142,14 @@ class ProgramTrials:
         Raises:
             ConfigError: if a step cannot be put right.
         """
-        return self._ask(tuple(corrections), most_asked)
-
-    def _ask(self, corrections: tuple[Correction, ...], most_asked: int) -> Trial:
-        process = self._take()
         try:
-            process.send((corrections, most_asked))
-            answer: Trial | BlamespanError = process.receive(timeout_s=self.timeout_s)
-        except TimeoutError:
-            self._drop(process)
-            return Trial(Ran("", None), trouble=f"it did not end within {self.timeout_s:g} s")
-        except (EOFError, OSError):
-            self._drop(process)
-            return Trial(Ran("", None), trouble="its process ended")
-        with self._lock:
-            self._idle.append(process)
-        if isinstance(answer, BlamespanError):
-            raise answer
-        return answer
-
-    def _take(self) -> WorkerProcess:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-            process = WorkerProcess(f"{serve.__module__}:{serve.__name__}", self.program, self.check)
-            self._all.add(process)
-        try:
-            process.send((self.script, self.task))
-            error: BlamespanError | None = process.receive(timeout_s=_START_S)
-        except (TimeoutError, EOFError, OSError) as failure:
-            self._drop(process)
-            end = "timed out" if isinstance(failure, TimeoutError) else "broke"
-            raise ConfigError(
-                f"expected {self.program!r} to be ready within {_START_S:.0f} s, got a process that {end}. "
-                "Run its module by itself to see why"
-            ) from failure
-        if error is not None:
-            raise error
-        return process
-
-    def _drop(self, process: WorkerProcess) -> None:
-        process.kill()
-        process.wait_for_end()
-        with self._lock:
-            self._all.discard(process)
+            trial: Trial = self._pool.ask((self.script, self.task, tuple(corrections), most_asked))
+        except RunEnded as ended:
+            late = str(ended) == "timed out"
+            return Trial(
+                Ran("", None), trouble=f"it did not end within {self.timeout_s:g} s" if late else "its process ended"
+            )
+        return trial
 
 
 def serve(channel: Channel, program: str, check: str | None) -> None:
@@ -201,20 +160,19 @@ def serve(channel: Channel, program: str, check: str | None) -> None:
         logging.getLogger(framework).addHandler(logging.NullHandler())
     for name in (PLAN_VARIABLE, "OTEL_SDK_DISABLED"):
         os.environ.pop(name, None)
-    script, task = channel.receive()
     with recording_quietly() as models:
         try:
             made = load_program(program, check)
         except BlamespanError as error:
-            channel.send(type(error)(str(error)))
+            send_error(channel, error)
             return
         channel.send(None)
         while True:
-            corrections, most_asked = channel.receive()
+            script, task, corrections, most_asked = channel.receive()
             try:
                 if corrections:
                     channel.send(try_corrections(made, script, corrections, task, models, most_asked=most_asked))
                 else:
                     channel.send(Trial(original_run(made, script, task, models)))
             except BlamespanError as error:
-                channel.send(type(error)(str(error)))
+                send_error(channel, error)

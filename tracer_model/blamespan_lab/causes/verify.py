@@ -198,7 +198,7 @@ class _Examination:
             correction, source = self._write()
         except NoCorrection as error:
             return VerifiedSuspect(self.suspect, "undecided", str(error), asked=self.asked)
-        if not correction.told and _is_same(correction.text, recorded):
+        if not correction.told and correction.answer is None and _is_same(correction.text, recorded):
             return VerifiedSuspect(
                 self.suspect,
                 "refuted",

@@ -12,7 +12,7 @@ from typing import get_args
 
 from blamespan.errors import ConfigError
 from blamespan.intercepting.boundaries import Mechanism
-from blamespan_lab.faults.catalogue import KINDS, FaultKind
+from blamespan_lab.faults.catalogue import BY_MODEL, KINDS, FaultKind
 from blamespan_lab.simulation.agents.team import CASTS
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.simulation.topologies import TOPOLOGIES, Framework
@@ -122,7 +122,7 @@ class InjectedFaults:
             for name in KINDS
             if name in self.kinds
             for mechanism, operators in KINDS[name].writers.items()
-            if mechanism in self.mechanisms
+            if mechanism in self.mechanisms and (self.writer != "model" or mechanism in BY_MODEL)
             for operator in operators
             if operator in self.operators
         ]

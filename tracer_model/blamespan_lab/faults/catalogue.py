@@ -18,7 +18,10 @@ from blamespan.taxonomy import ErrorMode, mode
 from blamespan_lab.data_files import read_data_file
 from blamespan_tracer.modes import MAS_FIRE
 
-__all__ = ["KINDS", "FaultKind", "Source", "fault_kind"]
+__all__ = ["BY_MODEL", "KINDS", "FaultKind", "Source", "fault_kind"]
+
+BY_MODEL: tuple[Mechanism, ...] = ("response", "prompt")
+"""Where a model can write a fault: into what an agent answers, and what it is told."""
 
 Source: TypeAlias = Literal["aegis", "mas-fire", "blamespan"]
 

@@ -8,6 +8,7 @@ Dims: N labelled failures.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,23 +19,27 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.taxonomy import mode
+from blamespan.trace import MessageActionTrace
 from blamespan_lab.auto.step_model import LabelledSteps, cross_fit, fit_prior
 from blamespan_lab.network.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.plain_features import plain_features
-from blamespan_tracer.auto.step_prior import prior_features
+from blamespan_tracer.auto.step_prior import StepPrior, prior_features
 from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.heads import list_agents
 from blamespan_tracer.step_head import StepHead, opinion_of_tracer
 
 __all__ = [
     "FEWEST",
     "CurvePoint",
+    "LeftOutFigures",
     "StepFigures",
     "agreed_run",
     "learn_step_head",
     "measure_curve",
+    "measure_left_out",
     "read_steps",
 ]
 
@@ -48,6 +53,8 @@ _COVERAGE = 90.0
 _DRAWS = 1_000
 _SPLITS = 20
 _FEWEST_MEASURED = 6
+_LEFT_OUT_FOLDS = 3
+_MOST_KINDS = 4
 _LEAST = 1e-6
 
 
@@ -67,6 +74,7 @@ class StepFigures:
         broken: only the tracer by itself.
         gain_interval: How much likelier the head makes the labelled step, in nats, 90 %: the gain exceeds the lower end
             with a confidence of 95 %.
+        named: Of each failure, whether its step is named with the head.
     """
 
     n: int
@@ -79,6 +87,7 @@ class StepFigures:
     mended: int
     broken: int
     gain_interval: tuple[float, float]
+    named: tuple[bool, ...] = ()
 
     @property
     def is_better(self) -> bool:
@@ -106,13 +115,17 @@ class CurvePoint:
 
 
 def agreed_run(run: RecordedRun, labels: Sequence[PersonLabel]) -> RecordedRun | None:
-    """Label a run as most people do who labelled it.
+    """Label a run as most do who labelled it; where a fault was put in counts if nobody knows better and it failed.
 
     Returns:
         The run with that fault, or without any where it did not fail; None where people disagree, are unsure, or name a
         step that it does not have.
     """
-    sides = [label.outcome == "success" or label.answer == "no_agent" for label in labels if label.outcome is not None]
+    known = [label for label in labels if label.outcome is not None and label.answer != "failed"]
+    if not known and run.trace.outcome == "failed":
+        known = [label for label in labels if label.answer == "injected"]
+    labels = known
+    sides = [label.answer in ("no_failure", "no_agent") for label in labels]
     is_sound = consensus(sides)
     if is_sound is None:
         return None
@@ -185,9 +198,13 @@ def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[S
         "after": round(figures.after, 1),
         "after_interval": [round(value, 1) for value in figures.after_interval],
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
+        "agents": sorted({agent for one in steps for agent in list_agents(one.run.trace)}),
     }
-    prior = fit_prior(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
-    return StepHead(prior, mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+    return StepHead(_fit(steps), mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+
+
+def _fit(steps: Sequence[LabelledSteps]) -> StepPrior:
+    return fit_prior(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
 
 
 def measure_curve(steps: Sequence[LabelledSteps], *, seed: int = 0) -> list[CurvePoint]:
@@ -249,4 +266,60 @@ def _measure(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64
         mended=int((after[:, 0] & ~before[:, 0]).sum()),
         broken=int((before[:, 0] & ~after[:, 0]).sum()),
         gain_interval=(low, high),
+        named=tuple(map(bool, named_after)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutFigures:
+    """How often the labelled step is named where neither its task nor its kind of fault was learnt from.
+
+    Attributes:
+        n: Failures.
+        before: Percent whose step the tracer names by itself.
+        after: Percent whose step it names with a head of other tasks and other kinds.
+        agent: Percent named by always naming the agent that is labelled most often, at its usual turn, and
+        place: by always naming the usual place; each as the other failures have it.
+    """
+
+    n: int
+    before: float
+    after: float
+    agent: float
+    place: float
+
+
+def measure_left_out(steps: Sequence[LabelledSteps], kinds: Sequence[str], *, seed: int = 0) -> LeftOutFigures:
+    """Measure a head on kinds of faults that it has not learnt, beside what needs no tracer at all.
+
+    Args:
+        steps: The labelled failures.
+        kinds: What kind each is of; where all are of one, only tasks are left out.
+        seed: Of the folds of tasks.
+    """
+    groups = group_by_task([one.run.trace.task for one in steps])
+    folds = (np.random.default_rng(seed).permutation(groups.max() + 1) % _LEFT_OUT_FOLDS)[groups].tolist()
+    commonest = [kind for kind, _ in Counter(kinds).most_common(_MOST_KINDS)]
+    grouped = [kind if kind in commonest else "" for kind in kinds]  # rare ones are left out together
+    hits = []
+    for fold, kind in sorted(set(zip(folds, grouped, strict=True))):
+        of_others = [one for one, other in zip(steps, folds, strict=True) if other != fold]
+        learnt = [
+            one for one, other_fold, other in zip(steps, folds, grouped, strict=True)
+            if other_fold != fold and (other != kind or len(set(grouped)) == 1)
+        ]  # fmt: skip
+        prior = _fit(learnt) if learnt else None
+        turn = Counter(_turn(one.run.trace, one.step) for one in of_others or steps).most_common(1)[0][0]
+        place = Counter(one.step for one in of_others or steps).most_common(1)[0][0]
+        hits += [
+            (_hit(one, one.share())[0], _hit(one, one.share(prior))[0],
+             _turn(one.run.trace, one.step) == turn, one.step == place)
+            for one, other_fold, other in zip(steps, folds, grouped, strict=True) if (other_fold, other) == (fold, kind)
+        ]  # fmt: skip
+    return LeftOutFigures(len(hits), *(100 * np.array(hits, float).mean(axis=0)).tolist())
+
+
+def _turn(trace: MessageActionTrace, step: int) -> tuple[str, int]:
+    """Return whose step it is, and which of the agent's own."""
+    agent = trace.steps[step].agent
+    return agent, sum(other.agent == agent for other in trace.steps[:step])

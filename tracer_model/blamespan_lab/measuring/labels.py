@@ -315,7 +315,15 @@ def _pair(first: str, second: str, both: Sequence[tuple[Opinion, Opinion]]) -> P
 Labels: TypeAlias = Mapping[str, Sequence[PersonLabel]]
 
 _BATCH_RUNS = 50
-_FAILED = {"agrees": True, "corrects": True, "no_failure": False, "no_agent": False, "unsure": None}
+_FAILED = {
+    "agrees": True,
+    "corrects": True,
+    "failed": True,
+    "no_failure": False,
+    "no_agent": False,
+    "injected": None,
+    "unsure": None,
+}
 """Whether an agent's fault made the run fail, by a label's answer."""
 _RECORDED = {"failed": True, "succeeded": False}
 """The same, by the outcome that somebody recorded."""
@@ -419,7 +427,7 @@ def join_results(rows: Iterable[Row], labels: Labels) -> dict[str, Joined]:
 
 def _opinion(label: PersonLabel, step: int | None) -> Opinion:
     named = label.decisive
-    if named is None:
+    if named is None or label.answer == "injected":  # what was put in need not have made the run fail
         return Opinion(_FAILED[label.answer])
     return Opinion(True, named.agent, step, _canonical(named.modes))
 

@@ -15,6 +15,7 @@ from blamespan.labels.people import PersonLabel
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from blamespan_lab.recorded_runs import group_by_task
+from blamespan_tracer.heads import list_agents
 from blamespan_tracer.outcome_head import HABITS, N_FEATURES, OutcomeHead, outcome_features, scale_features
 
 __all__ = ["FEWEST", "KnownOutcomes", "OutcomeFigures", "apply_labels", "learn_head", "read_outcomes"]
@@ -42,12 +43,14 @@ class KnownOutcomes:
         has_failed: (N,).
         task: (N,) number of the task of each: runs of a task are never on both sides.
         suspicion: (N,) what the tracer by itself says.
+        agents: Who decides anything in these runs.
     """
 
     features: Floats
     has_failed: Flags
     task: NDArray[np.int64]
     suspicion: NDArray[np.float64]
+    agents: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Count the runs."""
@@ -109,7 +112,8 @@ def read_outcomes(runs: Sequence[MessageActionTrace], tracer: Tracer) -> KnownOu
     suspicion = np.array([verdict.failure_score if verdict.abstained is None else 0.5 for verdict in verdicts])
     task = group_by_task([run.task for run in known])
     features = np.stack([outcome_features(run, value) for run, value in zip(known, suspicion.tolist(), strict=True)])
-    return KnownOutcomes(features, np.array([run.outcome == "failed" for run in known]), task, suspicion)
+    agents = tuple(sorted({agent for run in known for agent in list_agents(run)}))
+    return KnownOutcomes(features, np.array([run.outcome == "failed" for run in known]), task, suspicion, agents)
 
 
 def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, OutcomeFigures]:
@@ -125,6 +129,7 @@ def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, Out
         "auc_interval": [round(value, 4) for value in figures.head_interval],
         "tracer_auc": round(figures.tracer, 4),
         "gain_interval": [round(value, 4) for value in figures.gain_interval],
+        "agents": list(known.agents),
     }
     return replace(head, alarm=alarm, is_better=figures.is_better, figures=about), figures
 

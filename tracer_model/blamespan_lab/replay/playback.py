@@ -11,7 +11,7 @@ import json
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -32,7 +32,7 @@ from blamespan_lab.replay.script import (
     read_arguments,
 )
 
-__all__ = ["Correction", "Playback", "ProgramChanged", "PromptWatcher"]
+__all__ = ["Correction", "Playback", "ProgramChanged", "PromptWatcher", "current_attributes", "exception_of"]
 
 _MOST_SHOWN = 160
 """Characters of each side of a difference that are shown."""
@@ -46,11 +46,13 @@ class Correction:
         step: Its index.
         text: What it says instead.
         told: What its model is told, behind what it was sent, and asked again; then *text* is not used.
+        answer: What its model answers instead, calls and all; then *text* is not used. None where a text does.
     """
 
     step: int
     text: str = ""
     told: str = ""
+    answer: Said | None = None
 
 
 class ProgramChanged(Exception):
@@ -83,6 +85,7 @@ class Playback(Injection):
         step: The step that is put right; None to play back everything.
         text: What it says instead.
         told: What its model is told instead of that, and asked again.
+        answer: What its model answers instead of *text*.
         later: Further steps to put right, each after *step*.
         most_asked: Most times that models may be asked; then the program is stopped.
         starts_live: Whether the program goes on from the step by itself, so that nothing is answered from here.
@@ -107,6 +110,7 @@ class Playback(Injection):
         text: str = "",
         *,
         told: str = "",
+        answer: Said | None = None,
         later: Sequence[Correction] = (),
         most_asked: float = float("inf"),
         starts_live: bool = False,
@@ -116,16 +120,15 @@ class Playback(Injection):
         self._text = text
         self._models = models
         self._answers: dict[str, deque[RecordedAnswer]] = defaultdict(deque)
-        for answer in () if starts_live else script.answers:
-            self._answers[answer.agent].append(answer)
+        for recorded in () if starts_live else script.answers:
+            self._answers[recorded.agent].append(recorded)
         self._results = [] if starts_live else list(script.results)
         self._unasked = {} if starts_live else _without_model(script)
         self._target = _target(script, step)
-        self._instead = (
-            correct_answer(self._target, script.trace.steps[step], text)
-            if isinstance(self._target, RecordedAnswer) and step is not None and not told
-            else None
-        )
+        self._instead: RecordedAnswer | None = None
+        if isinstance(self._target, RecordedAnswer) and step is not None and not told:
+            by_text = correct_answer(self._target, script.trace.steps[step], text) if answer is None else self._target
+            self._instead = by_text if answer is None else replace(self._target, said=answer)
         self._told: dict[tuple[str, int], str] = {}
         if told:
             self._told[_turn_of(script, self._target, step)] = told
@@ -243,10 +246,10 @@ class Playback(Injection):
         if result is self._target:
             self.is_reached = True
             return Answer(self._text, is_due=bool(self._text))
-        return Answer(result.text, _exception(result), is_due=bool(result.text or result.error))
+        return Answer(result.text, exception_of(result), is_due=bool(result.text or result.error))
 
     def _find_result(self, at: Opportunity) -> RecordedResult | None:
-        span = _current()
+        span = current_attributes()
         call_id, arguments = span.get(words.TOOL_CALL_ID), read_arguments(span.get(words.TOOL_ARGUMENTS))
         alike = [result for result in self._results if result.tool == at.tool and result.arguments == arguments]
         return next(
@@ -329,18 +332,20 @@ def _calls(trace: MessageActionTrace, answer: RecordedAnswer, step: int) -> bool
     return wanted in [(call.name, read_arguments(call.arguments)) for call in answer.said.calls]
 
 
-def _current() -> dict[str, Any]:
+def current_attributes() -> dict[str, Any]:
+    """Return the attributes of the span that is current; none where it is not recorded."""
     attributes: Any = getattr(trace.get_current_span(), "attributes", None)  # only the SDK's spans can be read
     return dict(attributes or {})
 
 
 def _current_agent() -> str:
     """Name whose span is current; a run's own span names the team."""
-    around = _current()
+    around = current_attributes()
     return "" if around.get(words.OPERATION) == words.OPERATION_WORKFLOW else str(around.get(words.AGENT_NAME) or "")
 
 
-def _exception(result: RecordedResult) -> str:
+def exception_of(result: RecordedResult) -> str:
+    """Name the built-in exception that stands for the one a tool raised; empty where it raised none."""
     if not result.error:
         return ""
     name = result.error.rpartition(".")[2]

@@ -10,7 +10,7 @@ from typing import Literal, cast, get_args
 
 from blamespan.errors import ConfigError
 from blamespan.intercepting.boundaries import Mechanism
-from blamespan_lab.faults.catalogue import KINDS
+from blamespan_lab.faults.catalogue import BY_MODEL, KINDS
 from blamespan_lab.toml_records import Count, Listed, Number, PositiveCount, PositiveNumber, read_record
 
 __all__ = ["StressRecipe", "bundled_recipes", "find_recipe"]
@@ -74,7 +74,7 @@ class StressRecipe:
     @property
     def ways(self) -> Mapping[str, tuple[Mechanism, ...]]:
         """Return for each kind the mechanisms by which it is written here, a kind's own first."""
-        allowed = (*self.mechanisms,) if self.writer == "operators" else ("response", "prompt")
+        allowed = self.mechanisms if self.writer == "operators" else BY_MODEL
         by_kind = {
             kind: tuple(
                 mechanism

@@ -15,7 +15,7 @@ from blamespan_lab.simulation.random_stream import stable_seed
 from blamespan_lab.simulation.tasks import FAMILIES
 from blamespan_lab.stress.watching import WatchedRun, seen_in
 
-__all__ = ["Bundled", "Named", "Subject", "SubjectSpec"]
+__all__ = ["Bundled", "Named", "NamedSubject", "Subject", "SubjectSpec"]
 
 
 _SIZES, _PACES = (3, 4, 5, 6, 8, 10), (1, 2, 3, 4)
@@ -98,7 +98,7 @@ class Named:
             ConfigError: if it cannot be imported or run.
         """
         recorder = _recorder()
-        return _NamedSubject(self.texts, load_program(self.program, self.check), recorder)
+        return NamedSubject(self.texts, load_program(self.program, self.check), recorder)
 
 
 SubjectSpec: TypeAlias = Bundled | Named
@@ -142,15 +142,25 @@ class _BundledSubject:
 
 
 @dataclass(frozen=True, slots=True)
-class _NamedSubject:
-    texts: tuple[str, ...]
+class NamedSubject:
+    """A user's own program, imported in this process; its agents are told by their names.
+
+    Attributes:
+        texts: The tasks, by number.
+        program: Is run.
+        recorder: Keeps what is recorded of the last run.
+    """
+
+    texts: Sequence[str] | Mapping[int, str]
     program: UserProgram
     recorder: SpanRecorder
 
     def roles(self, task: int, run: WatchedRun) -> Mapping[str, Sequence[str]]:
+        """As `Subject`."""
         return {name: (name,) for name in run.agents}
 
     def run(self, task: int) -> WatchedRun:
+        """As `Subject`."""
         self.recorder.clear()
         ran = self.program.run(self.texts[task])
         return seen_in(self.recorder.spans(), ran.answer, ran.succeeded, ran.error)

@@ -14,7 +14,7 @@ from blamespan_lab.stress.recipe import StressRecipe
 from blamespan_lab.stress.subjects import Subject
 from blamespan_lab.stress.watching import End, WatchedRun
 
-__all__ = ["Clean", "FaultTrial", "Planned", "try_fault"]
+__all__ = ["Clean", "FaultTrial", "Planned", "run_with_fault", "try_fault"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,8 @@ class FaultTrial:
 
 
 def try_fault(subject: Subject, planned: Planned, clean: Clean, recipe: StressRecipe) -> FaultTrial:
-    """Run *subject* with the planned fault, at one of the agent's decisions; at any if it cannot be written there."""
-    rng = Random(stable_seed("stress", recipe.seed, planned.kind, planned.role, planned.task, planned.round))  # noqa: S311
-    agent = rng.choice(clean.roles[planned.role])
-    run, injection = _run_with_fault(subject, planned, recipe, agent, _a_decision(clean.run, agent, rng))
-    if not injection.applied:
-        run, injection = _run_with_fault(subject, planned, recipe, agent, None)
+    """Run *subject* with the planned fault, and say what became of it; *clean* is the same run without."""
+    run, injection = run_with_fault(subject, planned, clean, recipe)
     if not injection.applied:
         missed = injection.missed
         return FaultTrial(planned, missed=missed[0].reason if missed else "its probability did not come up")
@@ -113,7 +109,17 @@ def try_fault(subject: Subject, planned: Planned, clean: Clean, recipe: StressRe
     )
 
 
-def _run_with_fault(
+def run_with_fault(
+    subject: Subject, planned: Planned, clean: Clean, recipe: StressRecipe
+) -> tuple[WatchedRun, Injection]:
+    """Run *subject* with the planned fault, at one of the agent's decisions; at any if it cannot be written there."""
+    rng = Random(stable_seed("stress", recipe.seed, planned.kind, planned.role, planned.task, planned.round))  # noqa: S311
+    agent = rng.choice(clean.roles[planned.role])
+    run, injection = _run_at(subject, planned, recipe, agent, _a_decision(clean.run, agent, rng))
+    return (run, injection) if injection.applied else _run_at(subject, planned, recipe, agent, None)
+
+
+def _run_at(
     subject: Subject, planned: Planned, recipe: StressRecipe, agent: str, step: int | None
 ) -> tuple[WatchedRun, Injection]:
     fault = PlannedFault(

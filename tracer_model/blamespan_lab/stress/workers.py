@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -15,7 +14,8 @@ from typing import Literal, TypeAlias
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.injecting.injection import PLAN_VARIABLE
 from blamespan.tracers import Tracer, load_tracer
-from blamespan.worker_processes import Channel, WorkerProcess
+from blamespan.worker_processes import Channel
+from blamespan_lab.replay.worker_pool import RunEnded, WorkerPool, send_error
 from blamespan_lab.simulation.agents.endpoint import policy_from_environment
 from blamespan_lab.stress.byzantine import ByzantineOrder, ByzantineTrial, try_byzantine
 from blamespan_lab.stress.recipe import StressRecipe
@@ -29,8 +29,6 @@ Order: TypeAlias = int | tuple[Planned, Clean] | ByzantineOrder
 Result: TypeAlias = Clean | FaultTrial | ByzantineTrial | str
 """What became of it; for a run without a fault that did not come to an end: why."""
 
-_START_S = 120.0
-"""Within which a process must have imported what it runs."""
 _NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
 """Variables that would add faults of their own, or hide what happens."""
 
@@ -49,26 +47,18 @@ class SubjectWorkers:
     recipe: StressRecipe
     count: int
     _threads: ThreadPoolExecutor = field(init=False)
-    _held_by_thread: threading.local = field(default_factory=threading.local)
-    _processes: set[WorkerProcess] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _is_closed: bool = False
+    _pool: WorkerPool = field(init=False)
 
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.count)
+        self._pool = WorkerPool(serve, self.spec, self.recipe, name=self.spec.name, timeout_s=self.recipe.timeout_s)
 
     def __enter__(self) -> SubjectWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._is_closed = True
-            processes = list(self._processes)
-        for process in processes:
-            process.kill()
+        self._pool.close()
         self._threads.shutdown(cancel_futures=True)
-        for process in processes:
-            process.wait_for_end()
 
     def results(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Result]]:
         """Yield each order with its result, as they come.
@@ -81,45 +71,11 @@ class SubjectWorkers:
             yield futures[future], future.result()
 
     def _run(self, order: Order) -> Result:
-        process: WorkerProcess = getattr(self._held_by_thread, "process", None) or self._start_process()
         try:
-            process.send(order)
-            result: Result = process.receive(timeout_s=self.recipe.timeout_s)
-        except TimeoutError:  # also an OSError
-            self._drop(process)
-            return _result_without_answer(order, "timed out")
-        except (EOFError, OSError):
-            self._drop(process)
-            return _result_without_answer(order, "broke")
+            result: Result = self._pool.ask(order)
+        except RunEnded as ended:
+            return _result_without_answer(order, "timed out" if str(ended) == "timed out" else "broke")
         return result
-
-    def _start_process(self) -> WorkerProcess:
-        with self._lock:
-            if self._is_closed:
-                raise BlamespanError("expected a campaign that goes on, got one that has ended")
-            process = WorkerProcess(f"{serve.__module__}:{serve.__name__}", self.spec, self.recipe)
-            self._processes.add(process)
-        try:
-            error: BlamespanError | None = process.receive(timeout_s=_START_S)
-        except (TimeoutError, EOFError) as failure:
-            self._drop(process)
-            end = "timed out" if isinstance(failure, TimeoutError) else "broke"
-            raise BlamespanError(
-                f"expected {self.spec.name!r} to be ready within {_START_S:.0f} s, got a process that {end}. "
-                "Run its module by itself to see why"
-            ) from failure
-        if error is not None:
-            raise error
-        self._held_by_thread.process = process
-        return process
-
-    def _drop(self, process: WorkerProcess) -> None:
-        """End a process that hangs or is gone; a new one takes its place."""
-        process.kill()
-        process.wait_for_end()
-        self._held_by_thread.process = None
-        with self._lock:
-            self._processes.discard(process)
 
 
 def _result_without_answer(order: Order, end: Literal["timed out", "broke"]) -> Result:
@@ -140,7 +96,7 @@ def serve(channel: Channel, spec: SubjectSpec, recipe: StressRecipe) -> None:
     try:
         subject = spec.open(policy_from_environment())
     except BlamespanError as error:
-        channel.send(type(error)(str(error)))
+        send_error(channel, error)
         return
     channel.send(None)
     while True:

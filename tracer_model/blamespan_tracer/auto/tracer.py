@@ -26,6 +26,7 @@ from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
+from blamespan_tracer.heads import share_known
 from blamespan_tracer.modes import mode_of, mode_of_step
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.step_head import StepHead, step_head_in_use
@@ -166,28 +167,40 @@ class AutoTracer:
         return fold_loops(self.score(run).shares, find_loops(run.trace))
 
     def _judge(self, run: ReadRun) -> Attribution:
-        trace, scores = run.trace, self.score(run)
-        shares, set_mass = fold_loops(scores.shares, find_loops(trace)), self._weights.set_mass
-        if self._step_head is not None:
-            shares = self._step_head.share(run.plain, shares, run.can_be_blamed)
-            set_mass = self._step_head.set_mass
-        doubted = find_doubted_claims(run.observed)
+        scores, doubted = self.score(run), find_doubted_claims(run.observed)
+        verdict = self._build_verdict(run, doubted, fold_loops(scores.shares, find_loops(run.trace)))
         failure_score = self._score_failure(run, scores, doubted)
-        verdict = Attribution.of(
-            trace,
-            shares.tolist(),
-            failure_score=failure_score,
-            unaided_score=failure_score,
-            tracer=self._identity,
-            coverage=set_mass,
-            evidence=quote_steps(run.observed, trace, shares.tolist(), doubted, run.results),
-        )
-        verdict = replace(verdict, modes=tuple(_rank_modes(run, verdict, doubted)))
-        verdict = self._blame_alarms(run, verdict)
+        verdict = self._blame_alarms(run, replace(verdict, failure_score=failure_score, unaided_score=failure_score))
+        if self._step_head is not None and (known := share_known(self._step_head, run.trace)) > 0:
+            by_tracer = np.array([step.score for step in verdict.steps])
+            by_head = self._step_head.share(run.plain, by_tracer, run.can_be_blamed)
+            set_mass = known * self._step_head.set_mass + (1 - known) * verdict.coverage
+            taught = self._build_verdict(run, doubted, known * by_head + (1 - known) * by_tracer, set_mass)
+            verdict = replace(taught, failure_score=verdict.failure_score, unaided_score=verdict.unaided_score)
         if self._outcome_head is not None:
-            score = self._outcome_head.failure_score(trace, verdict.unaided_score or 0.0)
+            suspicion = verdict.unaided_score or 0.0
+            known = share_known(self._outcome_head, run.trace)
+            score = known * self._outcome_head.failure_score(run.trace, suspicion) + (1 - known) * suspicion
             verdict = replace(verdict, failure_score=score, unaided_score=score)
         return verdict
+
+    def _build_verdict(
+        self,
+        run: ReadRun,
+        doubted: Mapping[int, DoubtedClaim],
+        shares: NDArray[np.float64],
+        set_mass: float | None = None,
+    ) -> Attribution:
+        """Lay out (T,) shares of the blame as a verdict: who, for what, and what shows it."""
+        verdict = Attribution.of(
+            run.trace,
+            shares.tolist(),
+            failure_score=NOBODY_KNOWS,
+            tracer=self._identity,
+            coverage=self._weights.set_mass if set_mass is None else set_mass,
+            evidence=quote_steps(run.observed, run.trace, shares.tolist(), doubted, run.results),
+        )
+        return replace(verdict, modes=tuple(_rank_modes(run, verdict, doubted)))
 
     def _score_failure(self, run: ReadRun, scores: StepScores, doubted: Mapping[int, DoubtedClaim]) -> float:
         """Return how likely the run failed, on a scale on which the alarm lies at a half.

@@ -10,7 +10,7 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan_lab.corpus.plan import blocks_of
-from blamespan_lab.corpus.recipe import CorpusRecipe, Teams, bundled_recipes, find_recipe
+from blamespan_lab.corpus.recipe import CorpusRecipe, InjectedFaults, Teams, bundled_recipes, find_recipe
 from blamespan_lab.simulation.topologies import TOPOLOGIES
 
 
@@ -128,3 +128,12 @@ def test_large_cells_are_parted_into_blocks_of_their_own() -> None:
     recipe = replace(find_recipe("default"), runs=20_000)
 
     assert max(block.runs for block in blocks_of(recipe)) <= recipe.balance.block + 5
+
+
+def test_model_is_asked_to_write_only_what_it_can() -> None:
+    """Every way that is planned for a model can be opened: no message is rerouted by it, no tool made to fail."""
+    by_model = {(kind.name, mechanism) for kind, mechanism, _ in InjectedFaults(writer="model").ways()}
+    by_operators = {(kind.name, mechanism) for kind, mechanism, _ in InjectedFaults().ways()}
+
+    assert {mechanism for _, mechanism in by_model} == {"prompt", "response"}
+    assert by_model == {(kind, mechanism) for kind, mechanism in by_operators if mechanism in ("prompt", "response")}

@@ -1,0 +1,99 @@
+"""Learning a team's own failures: `blamespan.learn()`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from blamespan.plugins import load_part
+
+__all__ = ["Learnt", "learn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a team's runs taught the tracer.
+
+    Attributes:
+        lines: The same in six lines, for people.
+        figures: The same for programs: what was made, how often the decisive step is named before and after, what is
+            well known, what it cost.
+        folder: Where runs, labels and what was learnt are kept.
+        is_used: Whether anything learnt is measurably better than the tracer by itself, and was put into use.
+    """
+
+    lines: tuple[str, ...]
+    figures: Mapping[str, Any]
+    folder: Path
+    is_used: bool
+
+
+def learn(
+    program: str | Callable[[], Any] | None = None,
+    tasks: Sequence[str] = (),
+    check: str | Callable[[str, str], Any] | None = None,
+    *,
+    runs: Sequence[str | Path] = (),
+    labels: str | Path | None = None,
+    out: str | Path | None = None,
+    budget: int = 300,
+    tokens: int | None = None,
+    minutes: float | None = None,
+    timeout_s: float = 120.0,
+    writer: str = "operators",
+    seed: int = 0,
+    processes: int | None = None,
+    use: bool = True,
+) -> Learnt:
+    """Run a team clean and with faults put into it, and teach the tracer the failures of this very team.
+
+    Each task is run without a fault, then again and again with one, as the budget lasts. Of each failure, the earliest
+    step whose repair makes the run succeed is found by running it again from there. A killed call goes on where it was
+    when it is made again. What was learnt is used only where it is measurably better on tasks that it has not seen.
+
+    Args:
+        program: `module:factory`, or the factory, which other processes import by its name. It takes no argument and
+            gives an AutoGen team or agent, a compiled LangGraph graph, or a function of the task. Where its attribute
+            `sandbox` is true its tools run whenever they are called; else faulty runs are answered from recordings.
+        tasks: What the program is asked.
+        check: `module:function` or the function of (answer, task): whether the answer is right. Without it, the
+            factory's attribute `check` is taken, if it has one.
+        runs: Recorded runs to learn from, too: files or folders of traces.
+        labels: What is known of these; `labels.jsonl` beside them by default.
+        out: Folder of the campaign; `runs/learn/PROGRAM` by default.
+        budget: Most runs with a fault.
+        tokens: Most tokens of models in those.
+        minutes: Most minutes that they may take.
+        timeout_s: Seconds after which one run is stopped.
+        writer: `operators`, or `model` for an LLM at `BLAMESPAN_MANIPULATOR_URL`.
+        seed: Same seed, same faults.
+        processes: Runs at once; all cores by default.
+        use: Whether what is better is put beside this user's store, where every tracer finds it.
+
+    Raises:
+        ConfigError: if an argument is wrong, or the program cannot be run.
+        BlamespanError: if no task succeeds without a fault, no fault makes any run fail, or the disk is full.
+        MissingExtra: if no framework that could be recorded is installed, or no packages to learn with.
+    """
+    teach = load_part("learn")
+    return cast(
+        Learnt,
+        teach(
+            program,
+            tasks,
+            check,
+            runs=runs,
+            labels=labels,
+            out=out,
+            budget=budget,
+            tokens=tokens,
+            minutes=minutes,
+            timeout_s=timeout_s,
+            writer=writer,
+            seed=seed,
+            processes=processes,
+            use=use,
+        ),
+    )

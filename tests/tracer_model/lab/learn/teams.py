@@ -1,0 +1,115 @@
+"""Teams that are learnt, or cannot be: what users write, and what goes wrong in it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+TASKS = [f"A hall has {number} rows of {number + 3} seats. How many seats are there?" for number in range(11, 17)]
+_draws = itertools.count()
+written: list[str] = []
+"""What the tool of `writing` has done to the world."""
+
+
+class Member(BaseChatModel):
+    """Says what its rule makes of the last message."""
+
+    rule: Callable[[str], str]
+
+    @property
+    def _llm_type(self) -> str:
+        return "member"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.rule(messages[-1].text)))])
+
+
+def numbers_in(text: str) -> list[int]:
+    """Return the whole numbers of a text, in order."""
+    words = "".join(letter if letter.isdigit() else " " for letter in text).split()
+    return [int(word) for word in words]
+
+
+def _read(text: str) -> str:
+    rows, seats = (*numbers_in(text), 0, 0)[:2]
+    return f"There are {rows} rows with {seats} seats each. The solver multiplies them."
+
+
+def _solve(text: str) -> str:
+    rows, seats = (*numbers_in(text), 0, 0)[:2]
+    return f"The hall has {rows * seats} seats."
+
+
+def _graph(**rules: Callable[[str], str]) -> Any:
+    builder, before = StateGraph(MessagesState), START
+    for name, rule in rules.items():
+        model = Member(rule=rule)
+
+        def speak(state: MessagesState, model: Member = model) -> dict[str, Any]:
+            return {"messages": [model.invoke(state["messages"])]}
+
+        builder.add_node(name, speak)
+        builder.add_edge(before, name)
+        before = name
+    builder.add_edge(before, END)
+    return builder.compile(name="seats")
+
+
+def team() -> Any:
+    """Make a reader and a solver."""
+    return _graph(reader=_read, solver=_solve)
+
+
+def alone() -> Any:
+    """Make a team of one."""
+    return _graph(solver=_solve)
+
+
+def restless() -> Any:
+    """Make a team that says it in other words each time."""
+    return _graph(reader=lambda text: f"{_read(text)} That is note {'x' * (next(_draws) % 50 + 1)}.", solver=_solve)
+
+
+def hanging() -> Any:
+    """Make a team that waits for ever."""
+
+    def wait(text: str) -> str:
+        time.sleep(600)
+        return text
+
+    return _graph(reader=wait, solver=_solve)
+
+
+def deaf() -> Any:
+    """Make a team whose solver knows the answers, whatever it is told."""
+    answers = iter([task for task in TASKS for _ in range(1_000)])
+    del answers
+    return _graph(reader=lambda text: f"{_read(text)} [{text}]", solver=lambda text: _solve(text[text.rfind("[") :]))
+
+
+def is_right(answer: str, task: str) -> bool:
+    """Tell whether the seats were counted right."""
+    rows, seats = numbers_in(task)
+    return f"has {rows * seats} seats" in answer
+
+
+def always_yes(answer: str, task: str) -> bool:
+    """Find everything right."""
+    return True
+
+
+def never(answer: str, task: str) -> bool:
+    """Find nothing right."""
+    return False
+
+
+def raises(answer: str, task: str) -> bool:
+    """Break on every answer."""
+    raise KeyError("amount")

@@ -1,0 +1,193 @@
+"""A team that was learnt is judged better everywhere, another team as before, and what cannot be learnt is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+import blamespan
+from blamespan.cli import cli
+from blamespan.errors import BlamespanError, ConfigError
+from blamespan.importing.recorded import RecordedRun
+from blamespan.labels.file import LabelsFile
+from blamespan.labels.people import DecisiveStep, PersonLabel
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.tracers import load_tracer
+from blamespan_lab.learn.campaign import Made
+from blamespan_lab.learn.folder import Done
+from blamespan_lab.learn.report import figures_of, lines_of
+from blamespan_lab.learn.teaching import read_tasks
+from blamespan_lab.learn.training import Trained, train_team
+from blamespan_lab.learn.worker import WrittenFault
+from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+
+AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
+WRONG = 3
+SAID = (
+    "We need {0} of them by noon, so ask for offers first.",
+    "I asked three shops, and one of them answers on the same day.",
+    "The order is written, and it waits for somebody to look at it.",
+    "I looked at the order, and it can go out like this.",
+    "Then it goes out with the next post.",
+    "It went out, and the shop has confirmed it.",
+)
+
+
+def trace_of(number: int, *, agents: tuple[str, ...] = AGENTS, outcome: str = "failed") -> MessageActionTrace:
+    draws = Random(number)
+    names = [*agents, *draws.choices(agents[:3], k=2)]
+    steps = tuple(
+        Step(i, f"{i + 1:016x}", name, "message", text.format(draws.randrange(20, 90)))
+        for i, (name, text) in enumerate(zip(names, SAID, strict=True))
+    )
+    task = f"Buy chairs for hall {number}."
+    return MessageActionTrace(f"{number + 1:032x}", task, steps, tuple(map(Agent, agents)), outcome=outcome)  # type: ignore[arg-type]
+
+
+def label_of(trace: MessageActionTrace, mode: str = "mast:FM-3.2") -> PersonLabel:
+    named = DecisiveStep(trace.steps[WRONG].agent, WRONG, trace.steps[WRONG].span_id, (mode,))
+    return PersonLabel(trace.trace_id, "corrects", "learn", decisive=named, source="replayed")
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trained]:
+    """A folder with what 24 labelled failures of a team taught, and the figures."""
+    folder = tmp_path_factory.mktemp("taught")
+    traces = [trace_of(number) for number in range(24)]
+    modes = ("mast:FM-3.2", "mast:FM-2.4")
+    labels = [label_of(trace, modes[number % 2]) for number, trace in enumerate(traces)]
+    return folder, train_team([RecordedRun("x", trace) for trace in traces], labels, folder)
+
+
+def test_what_was_learnt_is_measured_on_other_tasks_and_kinds_beside_what_needs_no_tracer(
+    taught: tuple[Path, Trained],
+) -> None:
+    """A team whose auditor always errs: naming the auditor always is as good, and so is a head that has not seen."""
+    trained = taught[1]
+
+    assert trained.steps is not None
+    assert trained.left_out is not None
+    assert trained.steps.after > trained.steps.before + 50
+    assert (trained.left_out.agent, trained.left_out.place) == (100.0, 100.0)
+    assert trained.left_out.after > trained.left_out.before + 50
+    assert trained.outcomes is None
+    assert "at least 20 failed and 20 sound runs" in trained.why_no_outcomes
+    assert trained.unused == 0
+
+
+def test_head_beside_the_store_is_used_for_its_team_and_not_for_another(
+    taught: tuple[Path, Trained], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No variable is needed; of a run with other agents the tracer says what it says by itself, of a mixed one less."""
+    own, others = trace_of(900), trace_of(900, agents=("Ada", "Bob", "Eve", "Joe"))
+    mixed = trace_of(900, agents=("Planner", "Buyer", "Eve", "Auditor"))
+    runs = [own, mixed, others]
+    before = load_tracer("auto").attribute(runs)
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+    (tmp_path / "runs.db").touch()
+    head = replace(StepHead.load(taught[0] / STEP_HEAD_FILE), is_better=True)
+    head.save(tmp_path / STEP_HEAD_FILE)
+    after = load_tracer("auto").attribute(runs)
+
+    gains = [now.steps[WRONG].score - then.steps[WRONG].score for now, then in zip(after, before, strict=True)]
+    assert after[0].decisive_step == WRONG
+    assert after[2] == before[2]
+    assert gains[0] > gains[1] > 0
+    assert head.figures["agents"] == sorted(AGENTS)
+
+
+def test_head_of_another_version_beside_the_store_costs_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody asked for it by name, so the tracer judges as it does without."""
+    before = load_tracer("auto").attribute([trace_of(900)])
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+    (tmp_path / "runs.db").touch()
+    (tmp_path / STEP_HEAD_FILE).write_bytes(b"of another version")
+
+    assert load_tracer("auto").attribute([trace_of(900)]) == before
+    assert "what was learnt is not used: expected a head for steps" in caplog.text
+
+
+def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
+    """They teach nothing, and the report asks whose they are."""
+    traces = [trace_of(number) for number in range(9)]
+    others = [label_of(trace_of(number)) for number in range(500, 507)]
+    trained = train_team([RecordedRun("x", trace) for trace in traces], others, tmp_path)
+    lines = lines_of(figures_of(None, trained, seconds=1.0), tmp_path, [], None)
+
+    assert trained.unused == 7
+    assert "expected at least 8 labelled failures" in lines[1]
+    assert "7 labels are about other runs: were they made of another team?" in lines[5]
+
+
+def test_train_refuses_labels_of_another_team_with_a_sentence(tmp_path: Path) -> None:
+    """Of labels that fit none of the runs, it is said that they do not fit."""
+    (tmp_path / "run.txt").write_text("task: Add.\n\nada: It is 4.\n")
+    LabelsFile(tmp_path / "labels.jsonl").add(label_of(trace_of(1)))
+    done = CliRunner().invoke(
+        cli, ["train", "--labels", str(tmp_path / "labels.jsonl"), "--data", str(tmp_path / "run.txt")]
+    )
+
+    assert isinstance(done.exception, ConfigError | SystemExit)
+    assert "Were they made of another team?" in str(done.exception) + done.output
+
+
+def made_of() -> Made:
+    fault = WrittenFault("solver", "aegis:FM-2.4", "response", "drop-fact", ("mast:FM-2.4",), 1)
+    done = [Done(f"clean {task}", "clean", succeeded=True) for task in range(5)]
+    done += [Done(f"fault {n}", "flipped", fault=fault, decisive=1, is_replayed=True, calls=4) for n in range(9)]
+    return Made(tuple(done), 5, True, 0, 1.0)
+
+
+def test_report_says_what_is_few(taught: tuple[Path, Trained], tmp_path: Path) -> None:
+    """Five tasks, one agent: six lines that say so, and what to add."""
+    trained = taught[1]
+    lines = lines_of(figures_of(made_of(), trained, seconds=65.0), tmp_path, [], None)
+    many = figures_of(replace(made_of(), tasks=30), trained, seconds=65.0)
+    more = lines_of(many, tmp_path, [STEP_HEAD_FILE], tmp_path)
+    restless = lines_of(figures_of(replace(made_of(), is_repeatable=False), trained, seconds=1.0), tmp_path, [], None)
+
+    assert len(lines) == 6
+    assert "at the step the fault was put into in 9 of 9" in lines[0]
+    assert "14 runs, 36 model calls" in lines[4]
+    assert "To add: tasks; 5 are few" in lines[5]
+    assert lines[5].startswith("use       nothing: it is not measurably better")
+    assert "One agent: it is always to blame" in more[5]
+    assert "answers otherwise each time" in restless[0]
+
+
+def test_tasks_are_texts_or_objects(tmp_path: Path) -> None:
+    """A task on each line; a line that is none is named."""
+    (tmp_path / "tasks.jsonl").write_text('{"task": "Add."}\n\n"Divide."\n{"question": "How many?"}\n')
+    (tmp_path / "tasks.txt").write_text('Add.\n {"task": 1}\n')
+    (tmp_path / "wrong.jsonl").write_text('{"task": "Add."}\n{"answer": 4}\n')
+
+    assert read_tasks(tmp_path / "tasks.jsonl") == ["Add.", "Divide.", "How many?"]
+    assert read_tasks(tmp_path / "tasks.txt") == ["Add.", '{"task": 1}']
+    with pytest.raises(ConfigError, match=r'wrong\.jsonl:2: expected \{"task": "\.\.\."\} or a JSON text'):
+        read_tasks(tmp_path / "wrong.jsonl")
+    with pytest.raises(ConfigError, match="--tasks must be a text file"):
+        read_tasks(tmp_path / "nowhere.jsonl")
+
+
+def test_misuse_is_said_before_anything_runs() -> None:
+    """No program and no runs, no tasks, a function that no other process can import."""
+    with pytest.raises(ConfigError, match="expected a program as module:factory, or recorded runs"):
+        blamespan.learn()
+    with pytest.raises(ConfigError, match="expected a function that other processes can import"):
+        blamespan.learn(lambda: None, ["Add."])
+    with pytest.raises(BlamespanError, match="expected a list of tasks"):
+        blamespan.learn("teams:team", out="runs/learn/nothing")
+
+
+def test_help_shows_a_real_example() -> None:
+    """The first example is the one of the page."""
+    done = CliRunner().invoke(cli, ["learn", "--help"])
+
+    assert "blamespan learn my_team:make --tasks tasks.jsonl --check my_team:is_right" in done.output
+    assert done.exit_code == 0

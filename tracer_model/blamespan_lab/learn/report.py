@@ -1,0 +1,183 @@
+"""What was learnt, as figures for programs and in six lines for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from blamespan_lab.learn.campaign import Made
+from blamespan_lab.learn.training import Trained
+from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
+from blamespan_tracer.step_head import STEP_HEAD_FILE
+
+__all__ = ["figures_of", "lines_of"]
+
+_MOST_NAMED = 5
+_FEW_TASKS = 15
+_ENOUGH = 60
+"""Failures from which on more of them add little."""
+
+
+def figures_of(made: Made | None, trained: Trained, *, seconds: float) -> dict[str, Any]:
+    """Lay out what was made and learnt, for JSON.
+
+    Args:
+        made: What the campaign made; None where recorded runs alone were learnt from.
+        trained: What was learnt.
+        seconds: That it all took.
+    """
+    steps, left_out, outcomes = trained.steps, trained.left_out, trained.outcomes
+    return {
+        "runs": _describe_runs(made),
+        "steps": None
+        if steps is None or left_out is None
+        else {
+            "failures": steps.n,
+            "before": steps.before,
+            "after": steps.after,
+            "after_interval": list(steps.after_interval),
+            "agent_before": steps.agent_before,
+            "agent_after": steps.agent_after,
+            "always_this_agent": left_out.agent,
+            "always_this_place": left_out.place,
+            "kinds_left_out": left_out.after,
+            "is_used": trained.step_head,
+        },
+        "no_steps": trained.why_not,
+        "outcomes": None
+        if outcomes is None
+        else {
+            "failed": outcomes.n_failed,
+            "sound": outcomes.n_sound,
+            "auc": outcomes.head,
+            "auc_before": outcomes.tracer,
+            "is_used": trained.outcome_head,
+        },
+        "no_outcomes": trained.why_no_outcomes,
+        "well_known": list(trained.known),
+        "not_yet_known": list(trained.unknown),
+        "labels_of_other_runs": trained.unused,
+        "seconds": seconds,
+    }
+
+
+def _describe_runs(made: Made | None) -> dict[str, Any] | None:
+    if made is None:
+        return None
+    flipped, clean = made.of("flipped"), made.of("clean")
+    replayed = [done for done in flipped if done.is_replayed]
+    placed = [done for done in replayed if done.fault is not None and done.fault.step is not None
+              and done.fault.mechanism == "response"]  # fmt: skip
+    return {
+        "tasks": made.tasks,
+        "sound": sum(done.succeeded is True for done in clean),
+        "failed_clean": sum(done.succeeded is False for done in made.done if done.key.startswith("clean ")),
+        "check_raised": sum("the check raised" in done.error for done in made.done),
+        **{what: len(made.of(what)) for what in ("flipped", "harmless", "missed", "hung", "void")},
+        "why_void": _commonest(done.reason for done in made.of("void") if done.key.startswith("fault ")),
+        "replayed": len(replayed),
+        "placed": len(placed),
+        "replayed_where_injected": sum(done.fault is not None and done.decisive == done.fault.step for done in placed),
+        "is_repeatable": made.is_repeatable,
+        "agents": len({done.fault.agent for done in made.done if done.fault is not None}),
+        "all": sum(done.runs for done in made.done),
+        "model_calls": sum(done.calls for done in made.done),
+        "tokens": sum(done.tokens for done in made.done),
+        "planned": made.planned,
+    }
+
+
+def _commonest(reasons: Any) -> str:
+    counts = Counter(reason for reason in reasons if reason)
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def lines_of(figures: Mapping[str, Any], folder: Path, better: Sequence[str], place: Path | None) -> tuple[str, ...]:
+    """Say it in six lines."""
+    runs, steps, outcomes = figures["runs"], figures["steps"], figures["outcomes"]
+    return (
+        f"made      {_say_runs(runs)}",
+        f"steps     {_say_steps(steps) if steps is not None else figures['no_steps']}",
+        f"outcomes  {_say_outcomes(outcomes) if outcomes is not None else figures['no_outcomes']}",
+        f"known     {_say_known(figures)}",
+        f"cost      {_say_cost(runs, figures['seconds'])}; kept in {folder}",
+        f"use       {_say_use(better, place, folder)}{_say_what_to_add(figures)}",
+    )
+
+
+def _say_runs(runs: Mapping[str, Any] | None) -> str:
+    if runs is None:
+        return "nothing; learnt from recorded runs"
+    faults = runs["flipped"] + runs["harmless"]
+    parts = [
+        f"{runs['flipped']} failures by {faults} faults in {runs['sound']} sound tasks of {runs['tasks']}, "
+        f"{runs['replayed']} mended by replay"
+    ]
+    if runs["placed"]:
+        parts.append(f"at the step the fault was put into in {runs['replayed_where_injected']} of {runs['placed']}")
+    if not runs["is_repeatable"]:
+        parts.append("the program answers otherwise each time, so each replay was made three times")
+    if runs["hung"]:
+        parts.append(f"{runs['hung']} runs hung or broke")
+    if runs["why_void"]:
+        parts.append(f"{runs['void']} say nothing ({runs['why_void']})")
+    if runs["check_raised"]:
+        parts.append(f"the check raised on {runs['check_raised']} answers, which counts as wrong")
+    return "; ".join(parts)
+
+
+def _say_steps(steps: Mapping[str, Any]) -> str:
+    low, high = steps["after_interval"]
+    return (
+        f"{steps['before']:.0f} -> {steps['after']:.0f} % named right ({low:.0f} to {high:.0f}) on {steps['failures']} "
+        f"failures of tasks not learnt; kinds left out {steps['kinds_left_out']:.0f} %; always this agent "
+        f"{steps['always_this_agent']:.0f} %, always this place {steps['always_this_place']:.0f} %"
+    )
+
+
+def _say_outcomes(outcomes: Mapping[str, Any]) -> str:
+    return (
+        f"AUC {outcomes['auc_before']:.2f} -> {outcomes['auc']:.2f} on {outcomes['failed']} failed and "
+        f"{outcomes['sound']} sound runs of tasks not learnt"
+    )
+
+
+def _say_known(figures: Mapping[str, Any]) -> str:
+    well, badly = figures["well_known"], figures["not_yet_known"]
+    parts = [f"well: {', '.join(well[:_MOST_NAMED])}" if well else "nothing well yet"]
+    if badly:
+        parts.append(f"not yet: {', '.join(badly[:_MOST_NAMED])}")
+    return "; ".join(parts)
+
+
+def _say_cost(runs: Mapping[str, Any] | None, seconds: float) -> str:
+    took = f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    if runs is None:
+        return took
+    return f"{runs['all']} runs, {runs['model_calls']:,} model calls, {runs['tokens']:,} tokens, {took}"
+
+
+def _say_use(better: Sequence[str], place: Path | None, folder: Path) -> str:
+    if not better:
+        return "nothing: it is not measurably better than the tracer by itself"
+    what = {STEP_HEAD_FILE: "steps", OUTCOME_HEAD_FILE: "outcomes"}
+    named = " and ".join(what[name] for name in better)
+    if place is None:
+        variables = {STEP_HEAD_FILE: "BLAMESPAN_STEP_HEAD", OUTCOME_HEAD_FILE: "BLAMESPAN_OUTCOME_HEAD"}
+        return f"{named}, where you say so: " + " ".join(f"{variables[name]}={folder / name}" for name in better)
+    return f"{named}, from now on: analyze, embedded programs, the collector at its next start ({place})"
+
+
+def _say_what_to_add(figures: Mapping[str, Any]) -> str:
+    runs, steps = figures["runs"], figures["steps"]
+    if figures["labels_of_other_runs"]:
+        return f". {figures['labels_of_other_runs']} labels are about other runs: were they made of another team?"
+    if runs is not None and runs["tasks"] < _FEW_TASKS:
+        return f". To add: tasks; {runs['tasks']} are few, 20 or more show what holds on others"
+    if runs is not None and runs["agents"] == 1:
+        return ". One agent: it is always to blame, so only its steps can be learnt"
+    if steps is None or steps["failures"] < _ENOUGH:
+        return ". To add: a larger --budget, for more failures"
+    return ""

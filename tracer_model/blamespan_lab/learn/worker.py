@@ -1,0 +1,253 @@
+"""What runs in each process of `blamespan learn`: the user's program, clean, with a fault, or gone on with."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opentelemetry.sdk.trace import TracerProvider
+
+import blamespan
+from blamespan import conventions as words
+from blamespan.errors import BlamespanError
+from blamespan.injecting.injection import PLAN_VARIABLE, Injection
+from blamespan.intercepting.boundaries import Answer, ContentT, Opportunity, Where
+from blamespan.spans import Span
+from blamespan.testing import SpanRecorder
+from blamespan.worker_processes import Channel
+from blamespan_lab.causes.trials import try_corrections
+from blamespan_lab.replay.playback import Correction, PromptWatcher, current_attributes, exception_of
+from blamespan_lab.replay.script import RecordedResult, Script, read_arguments
+from blamespan_lab.replay.user_program import UserProgram, load_program
+from blamespan_lab.replay.worker_pool import send_error
+from blamespan_lab.stress.recipe import StressRecipe
+from blamespan_lab.stress.subjects import NamedSubject
+from blamespan_lab.stress.trial import Clean, Planned, run_with_fault
+from blamespan_lab.stress.watching import WatchedRun
+
+__all__ = ["CleanRun", "FaultRun", "Order", "RecordedTrial", "ReplayRun", "Worker", "WrittenFault", "serve"]
+
+_NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+"""Variables that would add faults of their own, or hide what happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanRun:
+    """A run without a fault is asked for.
+
+    Attributes:
+        task: Its text.
+    """
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRun:
+    """A run with a fault is asked for.
+
+    Attributes:
+        task: Its text.
+        planned: The fault.
+        clean: The same run without.
+        results: What tools answered there: they are not called again unless the factory says `sandbox = True`.
+    """
+
+    task: str
+    planned: Planned
+    clean: Clean
+    results: tuple[RecordedResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRun:
+    """A run is to be gone on with from a recording, one decision put right.
+
+    Attributes:
+        task: Its text.
+        script: The recording.
+        corrections: What is put right.
+        most_asked: Most times that models may be asked.
+        results: As for `FaultRun`.
+    """
+
+    task: str
+    script: Script
+    corrections: tuple[Correction, ...]
+    most_asked: int
+    results: tuple[RecordedResult, ...]
+
+
+Order = CleanRun | FaultRun | ReplayRun
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFault:
+    """A fault that was put into a run.
+
+    Attributes:
+        agent: Whose.
+        kind: In the catalogue.
+        mechanism: How.
+        operator: By what.
+        modes: What it shows, `taxonomy:code` each.
+        step: Index of its step in the rebuilt trace; None where it has none.
+    """
+
+    agent: str
+    kind: str
+    mechanism: str
+    operator: str
+    modes: tuple[str, ...]
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTrial:
+    """A run that was recorded, clean or with a fault.
+
+    Attributes:
+        run: How it went.
+        spans: Of its trace; empty where no agent was seen.
+        fault: What was put in; None where nothing was.
+        missed: Why a planned fault was not written; empty if it was.
+        lacks: Which call of a tool nobody had recorded, so that the run says nothing; empty if there was none.
+        is_sandbox: Whether the factory says that its tools may run whenever they are called.
+    """
+
+    run: WatchedRun
+    spans: tuple[Span, ...]
+    fault: WrittenFault | None = None
+    missed: str = ""
+    lacks: str = ""
+    is_sandbox: bool = False
+
+
+class RecordedTools(Injection):
+    """Answers every call of a tool from a recording, within a `with` block, and lets none through.
+
+    Attributes:
+        lacks: The first call that was not recorded; empty if all were.
+    """
+
+    def __init__(self, results: Sequence[RecordedResult]) -> None:
+        super().__init__((), everywhere=True)
+        self._results = {(result.tool, _key(result.arguments)): result for result in results}
+        self.lacks = ""
+
+    def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> Any:
+        """Answer in place of a tool; what it gives is of the same type as *content*."""
+        del where
+        if not isinstance(content, Answer) or not content.is_due:
+            return content
+        arguments = current_attributes().get(words.TOOL_ARGUMENTS, at.arguments)
+        result = self._results.get((at.tool, _key(read_arguments(arguments))))
+        if result is None:
+            self.lacks = self.lacks or f"{at.tool}({arguments})"
+            return Answer("this call was not recorded", "RuntimeError", is_due=True)
+        return Answer(result.text, exception_of(result), is_due=bool(result.text or result.error))
+
+
+def serve(channel: Channel, program: str, check: str | None, recipe: StressRecipe) -> None:
+    """Carry out orders until the parent has gone. The first answer is an error, or None."""
+    logging.lastResort = None  # what breaks by a fault is part of the result
+    warnings.simplefilter("ignore")
+    for framework in ("autogen_core", "autogen_agentchat"):
+        logging.getLogger(framework).addHandler(logging.NullHandler())
+    for name in _NOT_OURS:
+        os.environ.pop(name, None)
+    try:
+        worker = Worker.open(program, check, recipe)
+    except BlamespanError as error:
+        send_error(channel, error)
+        return
+    channel.send(None)
+    while True:
+        order: Order = channel.receive()
+        try:
+            channel.send(worker.carry_out(order))
+        except BlamespanError as error:
+            send_error(channel, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A user's program that is run and recorded in this process.
+
+    Attributes:
+        program: It.
+        recipe: How faults are written.
+        recorder: Keeps the spans of the last run.
+        models: Hears what models are told.
+    """
+
+    program: UserProgram
+    recipe: StressRecipe
+    recorder: SpanRecorder
+    models: PromptWatcher
+
+    @classmethod
+    def open(cls, program: str, check: str | None, recipe: StressRecipe) -> Worker:
+        """Begin to record, and import the program.
+
+        Raises:
+            ConfigError: if it cannot be imported or run.
+        """
+        recorder, models = SpanRecorder(TracerProvider(shutdown_on_exit=False)), PromptWatcher()
+        recorder.provider.add_span_processor(models)
+        blamespan.instrument(tracer_provider=recorder.provider, mask_secrets=False)
+        return cls(load_program(program, check), recipe, recorder, models)
+
+    def carry_out(self, order: Order) -> Any:  # a trial of one of two kinds, which the parent knows
+        """Run the program as *order* says: clean or with a fault, a `RecordedTrial`; gone on with, a `Trial`."""
+        if isinstance(order, CleanRun):
+            return self._record(NamedSubject((order.task,), self.program, self.recorder).run(0))
+        with ExitStack() as stack:
+            tools = None if self._is_sandbox else stack.enter_context(RecordedTools(order.results))
+            if isinstance(order, ReplayRun):
+                trial = try_corrections(
+                    self.program, order.script, order.corrections, order.task, self.models, most_asked=order.most_asked
+                )
+                if tools is not None and tools.lacks:
+                    trial = replace(trial, trouble=f"it calls {tools.lacks[:120]}, which was not recorded")
+                return trial
+            subject = NamedSubject({order.planned.task: order.task}, self.program, self.recorder)
+            run, injection = run_with_fault(subject, order.planned, order.clean, self.recipe)
+        lacks = tools.lacks if tools is not None else ""
+        if not injection.applied:
+            reasons = [missed.reason for missed in injection.missed]
+            missed = (reasons or ["its probability did not come up"])[0]
+            return RecordedTrial(run, (), missed=missed, lacks=lacks, is_sandbox=self._is_sandbox)
+        first = injection.applied[0]
+        is_here = first.where is not None and f"{first.where.span.trace_id:032x}" == run.trace_id
+        step = first.step if is_here and first.step is not None and first.step < len(run.steps) else None
+        fault = WrittenFault(first.agent, first.kind, first.mechanism, first.operator, first.modes, step)
+        return replace(self._record(run), fault=fault, lacks=lacks)
+
+    @property
+    def _is_sandbox(self) -> bool:
+        return bool(getattr(self.program.factory, "sandbox", False))
+
+    def _record(self, run: WatchedRun) -> RecordedTrial:
+        return RecordedTrial(run, _spans_of(run, self.recorder), is_sandbox=self._is_sandbox)
+
+
+def _spans_of(run: WatchedRun, recorder: SpanRecorder) -> tuple[Span, ...]:
+    """Return the spans of the run's trace, its outcome on the root, as a file of traces has them."""
+    spans = [replace(span, origin=None) for span in recorder.spans() if span.trace_id == run.trace_id]
+    known = {span.span_id for span in spans}
+    if run.succeeded is None:
+        return tuple(spans)
+    outcome = {words.RUN_OUTCOME: "succeeded" if run.succeeded else "failed"}
+    return tuple(
+        span if span.parent_id in known else replace(span, attributes={**span.attributes, **outcome}) for span in spans
+    )
+
+
+def _key(arguments: object) -> str:
+    return repr(arguments)
