@@ -174,7 +174,7 @@ EVIDENT = [
 @pytest.mark.parametrize(
     ("place", "failure", "is_lost"),
     [
-        ("auto.tracer.quote_claims", "no claims are quoted", ()),
+        ("auto.tracer.quote_steps", "no evidence is quoted", ()),
         ("run_notes.trace_answer", "come from is not noted", (words.CLAIM_COUNT,)),
         ("run_notes.match_schemata", "known failures are not noted", (words.SCHEMA_NAME,)),
         ("run_notes.read_ledger", "nothing is noted", (words.CLAIM_COUNT, words.SCHEMA_NAME)),

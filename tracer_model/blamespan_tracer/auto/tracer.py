@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from blamespan import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.pipeline import ask_part
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
@@ -32,6 +34,8 @@ from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.step_head import StepHead, step_head_in_use
 
 __all__ = ["AutoTracer", "ReadRun"]
+
+_log = logging.getLogger(__name__)
 
 _REPETITION = MAST["FM-1.3"]
 _MAX_EVIDENCE = 3
@@ -192,13 +196,15 @@ class AutoTracer:
         set_mass: float | None = None,
     ) -> Attribution:
         """Lay out (T,) shares of the blame as a verdict: who, for what, and what shows it."""
+        given, failure = shares.tolist(), f"no evidence is quoted of trace {run.trace.trace_id}"
+        quotes = ask_part(lambda: quote_steps(run.observed, run.trace, given, doubted, run.results), _log, failure)
         verdict = Attribution.of(
             run.trace,
-            shares.tolist(),
+            given,
             failure_score=NOBODY_KNOWS,
             tracer=self._identity,
             coverage=self._weights.set_mass if set_mass is None else set_mass,
-            evidence=quote_steps(run.observed, run.trace, shares.tolist(), doubted, run.results),
+            evidence=quotes or [],
         )
         return replace(verdict, modes=tuple(_rank_modes(run, verdict, doubted)))
 

@@ -78,7 +78,7 @@ def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[
         quotes[step].append((-strength, trace.steps[step].content[max(0, value.start - 60) : value.stop + 60]))
     for result in results:
         if result.step is not None and result.outcome == "fail":
-            signs[result.step][f"check {result.check.name}"] = LEAST_STRENGTH
+            signs[result.step][f"check {result.check.name}, fail"] = LEAST_STRENGTH
             if result.quote:
                 quotes[result.step].append((-LEAST_STRENGTH, result.quote))
     agents = [agent.name for agent in trace.agents]
