@@ -167,9 +167,12 @@ class AutoTracer:
 
     def _judge(self, run: ReadRun) -> Attribution:
         trace, scores = run.trace, self.score(run)
-        shares, set_mass = fold_loops(scores.shares, find_loops(trace)), self._weights.set_mass
+        loops, set_mass = find_loops(trace), self._weights.set_mass
+        shares, by_evidence = fold_loops(scores.shares, loops), fold_loops(scores.by_evidence, loops)
         if self._step_head is not None:
+            part = by_evidence / np.where(shares > 0, shares, 1.0)
             shares = self._step_head.share(run.plain, shares, run.can_be_blamed)
+            by_evidence = part * shares
             set_mass = self._step_head.set_mass
         doubted = find_doubted_claims(run.observed)
         failure_score = self._score_failure(run, scores, doubted)
@@ -178,6 +181,7 @@ class AutoTracer:
             shares.tolist(),
             failure_score=failure_score,
             unaided_score=failure_score,
+            by_evidence=by_evidence.tolist(),
             tracer=self._identity,
             coverage=set_mass,
             evidence=quote_steps(run.observed, trace, shares.tolist(), doubted, run.results),
@@ -231,6 +235,8 @@ class AutoTracer:
         assert decisive is not None
         shares = [(1 - _SHARE_OF_ALARM) * step.score for step in verdict.steps]
         shares[decisive] += _SHARE_OF_ALARM
+        by_evidence = [(1 - _SHARE_OF_ALARM) * (step.by_evidence or 0.0) for step in verdict.steps]
+        by_evidence[decisive] += _SHARE_OF_ALARM
         score = max(failure_score_of(alarms), verdict.failure_score)
         quoted: dict[tuple[int, str], Evidence] = {}
         for item in (*by_rule.evidence, *verdict.evidence):
@@ -240,6 +246,7 @@ class AutoTracer:
             shares,
             failure_score=score,
             unaided_score=score,
+            by_evidence=by_evidence,
             tracer=self._identity,
             modes=by_rule.modes,
             evidence=sorted(quoted.values(), key=lambda item: -item.score)[:_MAX_EVIDENCE],
