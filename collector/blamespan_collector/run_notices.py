@@ -11,7 +11,7 @@ from typing import Final
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import FAILURE_WORDS, NO_SIGN, VerdictWord
+from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, NO_SIGN, VerdictWord
 from blamespan.pipeline import AttributedRun
 
 __all__ = ["RunNotices", "is_quiet", "shown_id"]
@@ -112,9 +112,12 @@ def _line(item: AttributedRun, blamed: AttributedRun) -> str:
     if verdict.abstained is not None or verdict.decisive_step is None:
         return f"{said}; nobody is blamed: {_cut(verdict.abstained or 'there is no decisive step', _REASON_CHARS)}"
     decisive = verdict.steps[verdict.decisive_step]
+    where = f"{_cut(decisive.agent, _TASK_CHARS)} at step {decisive.index}"
+    if not verdict.has_evidence:
+        return f"{said}: suspects {where} ({NO_EVIDENCE})"
     mode = verdict.mode_of(decisive.agent)
     what = f", {printable(mode.mode.name)}" if mode is not None else ""
-    return f"{said}: {_cut(decisive.agent, _TASK_CHARS)} at step {decisive.index}{what}"
+    return f"{said}: {where}{what}"
 
 
 def _reason(item: AttributedRun) -> str:

@@ -26,7 +26,7 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run
 from blamespan.spans import Attributes, Scope, Span, SpanLink
 from blamespan.taxonomy import mode
-from blamespan.trace import AttributeValue, MessageActionTrace
+from blamespan.trace import AttributeValue, MessageActionTrace, Step
 
 __all__ = [
     "annotate",
@@ -60,6 +60,7 @@ _WRITTEN = frozenset(
         words.ABSTAINED,
         words.BLAME_AGENT,
         words.BLAME_DECISIVE,
+        words.BLAME_EVIDENCE_SCORE,
         words.BLAME_RANK,
         words.BLAME_SCORE,
         words.BLAME_SPAN_ID,
@@ -244,12 +245,12 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
             for step in suspects
             if (quote := spans[step.span_id].text(words.EVIDENCE))
         ],
+        by_evidence=[_read_part(trace, step, spans[step.span_id]) for step in trace.steps],
     )
-    decisive = [step.index for step, span in decisions if span.attributes.get(words.BLAME_DECISIVE) is True]
     return replace(
         verdict,
         revision=revision,
-        decisive_step=decisive[0] if decisive else verdict.decisive_step,
+        decisive_step=suspects[0].index if suspects else verdict.decisive_step,
         step_set=tuple(sorted(step.index for step in suspects)) or verdict.step_set,
         unaided_score=unaided_score,
         verified=tuple(
@@ -286,7 +287,9 @@ def _step_attributes(attribution: Attribution, numbers: Mapping[str, int]) -> di
         }
         if step.index in ranks:
             attributes[words.BLAME_RANK] = ranks[step.index]
-            attributes[words.BLAME_DECISIVE] = step.index == attribution.decisive_step
+            attributes[words.BLAME_DECISIVE] = step.index == attribution.decisive_step and attribution.has_evidence
+            if step.by_evidence is not None:
+                attributes[words.BLAME_EVIDENCE_SCORE] = _round_score(step.by_evidence)
             attributes |= {**_error(attribution.mode_of(step.agent)), **_evidence(attribution, step.index)}
         by_span[step.span_id] = attributes
     for item in attribution.verified:
@@ -394,6 +397,12 @@ def _shares(trace: MessageActionTrace, spans: Mapping[str, Span]) -> list[float]
     return [
         _number(spans[step.span_id], words.BLAME_SCORE) if trace.can_be_blamed(step) else 0.0 for step in trace.steps
     ]
+
+
+def _read_part(trace: MessageActionTrace, step: Step, span: Span) -> float | None:
+    """Read the part of a step's share that evidence gives; None where its span does not say."""
+    is_told = words.BLAME_EVIDENCE_SCORE in span.attributes and trace.can_be_blamed(step)
+    return _number(span, words.BLAME_EVIDENCE_SCORE) if is_told else None
 
 
 def _read_mode(agent: str, span: Span) -> ModeBlame | None:

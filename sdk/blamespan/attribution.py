@@ -14,6 +14,7 @@ from blamespan.trace import MessageActionTrace, Outcome
 __all__ = [
     "FAILURE_WORDS",
     "NOBODY_KNOWS",
+    "NO_EVIDENCE",
     "NO_SIGN",
     "AgentBlame",
     "Attribution",
@@ -40,18 +41,31 @@ NO_SIGN: Final[VerdictWord] = "no sign of failure"
 FAILURE_WORDS: Final[tuple[VerdictWord, ...]] = ("failed", "looks failed")
 """Of runs that these are said of, suspects are named; of others nobody is."""
 
+NO_EVIDENCE: Final = "no evidence in the run: by where mistakes usually are"
+"""Said of suspects where `Attribution.has_evidence` does not hold."""
+
 _ROUNDING = 1e-6
 """Scores may be so much beyond 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepBlame:
-    """A step's share of the blame, 0..1; the shares of a run add up to 1, or to 0 after an abstention."""
+    """A step's share of the blame, 0..1; the shares of a run add up to 1, or to 0 after an abstention.
+
+    Attributes:
+        index: Of the step.
+        span_id: Its span.
+        agent: Who made it.
+        score: The share.
+        by_evidence: The part of the share that what the run says gives, 0..score; the rest is a prior: where mistakes
+            usually are. None where the tracer does not say.
+    """
 
     index: int
     span_id: str
     agent: str
     score: float
+    by_evidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +201,7 @@ class Attribution:
         evidence: Sequence[Evidence] = (),
         coverage: float = 0.8,
         unaided_score: float | None = None,
+        by_evidence: Sequence[float | None] | None = None,
     ) -> Attribution:
         """Build a verdict from one non-negative number per step.
 
@@ -203,6 +218,7 @@ class Attribution:
             coverage: Share of the blame that `step_set` must hold, 0..1.
             unaided_score: What *failure_score* is without being told how the run ended, 0..1. Of a run of which nobody
                 knows that, it is *failure_score*.
+            by_evidence: The part of each share that evidence gives, scaled like the shares; see `StepBlame`.
 
         Raises:
             ValueError: if the shares do not fit the trace, are negative or all zero, or blame what
@@ -210,8 +226,8 @@ class Attribution:
         """
         total = _checked_total(trace, shares)
         steps = tuple(
-            StepBlame(step.index, step.span_id, step.agent, share / total)
-            for step, share in zip(trace.steps, shares, strict=True)
+            StepBlame(step.index, step.span_id, step.agent, share / total, None if part is None else part / total)
+            for step, share, part in zip(trace.steps, shares, by_evidence or [None] * len(shares), strict=True)
         )
         agents = _by_agent(steps)
         ranked = sorted(steps, key=lambda step: (-step.score, step.index))
@@ -250,6 +266,17 @@ class Attribution:
     def names_suspects(self) -> bool:
         """Whether anybody is named. Of other runs it still holds who would be to blame if they had failed."""
         return self.abstained is None and self.decisive_step is not None and self.word in FAILURE_WORDS
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether evidence gives at least half of the decisive step's share, or the tracer does not say what gives it.
+
+        Where it does not, that step is the first suspect, and no step is called decisive.
+        """
+        if self.decisive_step is None:
+            return False
+        decisive = self.steps[self.decisive_step]
+        return decisive.by_evidence is None or 2 * decisive.by_evidence >= decisive.score
 
     def ranked_steps(self) -> list[StepBlame]:
         """Return the steps that hold blame in the order of suspicion: the only order in which suspects are listed.
@@ -360,6 +387,7 @@ def _list_problems_of_scores(verdict: Attribution) -> Iterator[str]:
     yield from _list_other_than_shares("a failure score", [verdict.failure_score])
     yield from _list_other_than_shares("an unaided score", [verdict.unaided_score or 0.0])
     yield from _list_other_than_shares("scores of steps", [blame.score for blame in verdict.steps])
+    yield from _list_other_than_shares("evidence of steps", [blame.by_evidence or 0.0 for blame in verdict.steps])
     yield from _list_other_than_shares("scores of agents", [blame.score for blame in verdict.agents])
     yield from _list_other_than_shares("scores of modes", [blame.score for blame in verdict.modes])
 

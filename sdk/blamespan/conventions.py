@@ -132,11 +132,15 @@ LOST: Final = "blamespan.lost"
 
 BLAME_SCORE: Final = "blamespan.blame.score"
 """float 0..1, on every step span: the step's share of the blame."""
+BLAME_EVIDENCE_SCORE: Final = "blamespan.blame.evidence_score"
+"""float 0..1, on the suspects' spans: the part of that share that evidence in the run gives; the rest is a prior, where
+mistakes usually are. Not there where the tracer does not say."""
 BLAME_RANK: Final = "blamespan.blame.rank"
-"""int, 1-based, on the suspects' spans: place in the order of suspicion. 1 is the decisive step, the highest one of the
-agent with the most blame; the others follow by their shares."""
+"""int, 1-based, on the suspects' spans: place in the order of suspicion. 1 is the decisive step, or the first suspect
+where none is called so: the highest step of the agent with the most blame. The others follow by their shares."""
 BLAME_DECISIVE: Final = "blamespan.blame.decisive"
-"""bool, on the suspects' spans: true on that of the decisive step."""
+"""bool, on the suspects' spans: true on that of the decisive step; on none where less than half of the first
+suspect's share is evidence."""
 ERROR_MODE: Final = "blamespan.error.mode"
 """Code of the error mode within its taxonomy, e.g. `FM-1.1`."""
 ERROR_NAME: Final = "blamespan.error.name"
@@ -184,7 +188,7 @@ can be held against ends that are known. Not there where the tracer does not say
 BLAME_AGENT: Final = "blamespan.blame.agent"
 BLAME_STEP: Final = "blamespan.blame.step"
 BLAME_SPAN_ID: Final = "blamespan.blame.span_id"
-"""16 hex digits, on the run's span: the span of the decisive step."""
+"""16 hex digits, on the run's span: the span of the step of rank 1, as `BLAME_AGENT` is its agent."""
 BLAME_SPAN_NAME: Final = "blamespan.blame.span_name"
 """Name of the decisive step's span, on a span that stands for a later verdict: a backend may keep the two apart."""
 VERDICT_SCOPE: Final = "blamespan.verdict"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blamespan.annotate import cut
-from blamespan.attribution import NO_SIGN, Attribution
+from blamespan.attribution import NO_EVIDENCE, NO_SIGN, Attribution
 
 __all__ = ["BLAME", "FAILURE", "Evaluation", "as_langfuse_score", "as_phoenix_annotation", "evaluations_of"]
 
@@ -127,11 +127,11 @@ def _failure(verdict: Attribution, numbers: Mapping[str, int]) -> tuple[float | 
         return None, "abstained", verdict.abstained or "no step can be blamed"
     if verdict.decisive_step is None or not verdict.names_suspects:
         return round(verdict.failure_score, 6), verdict.word, "nobody is blamed"
-    step = verdict.steps[verdict.decisive_step]
+    step, verb = verdict.steps[verdict.decisive_step], "blamed" if verdict.has_evidence else "suspected"
     return (
         round(verdict.failure_score, 6),
         step.agent,
-        f"{step.agent} is blamed, for step {numbers.get(step.span_id, step.index)}",
+        f"{step.agent} is {verb}, for step {numbers.get(step.span_id, step.index)}",
     )
 
 
@@ -141,5 +141,7 @@ def _blame(verdict: Attribution, numbers: Mapping[str, int]) -> tuple[str, str]:
     blame = verdict.mode_of(step.agent)
     mode = blame.mode if blame else None
     quotes = [item.quote for item in verdict.evidence if item.index == step.index]
-    explanation = f"{step.agent} at step {numbers.get(step.span_id, step.index)}" + (f": {mode.name}" if mode else "")
+    suspected = "" if verdict.has_evidence else f"suspected, {NO_EVIDENCE}: "
+    explanation = f"{suspected}{step.agent} at step {numbers.get(step.span_id, step.index)}"
+    explanation += f": {mode.name}" if mode else ""
     return f"{mode.taxonomy}:{mode.code}" if mode else "", explanation + (f" “{' … '.join(quotes)}”" if quotes else "")

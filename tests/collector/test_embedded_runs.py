@@ -11,6 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,9 @@ from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.cli import cli
 from blamespan.importing.recorded import RecordedRun
+from blamespan.pipeline import AttributedRun
+from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.embedded import EmbeddedProcessor
 from blamespan_collector.exported_runs import ExportedRuns
@@ -37,6 +41,7 @@ from blamespan_collector.settings import Limits, ListenAddress
 from blamespan_collector.store import Retention, RunQuery, RunStore, RunWriter
 from blamespan_collector.stored_trace import stored_trace
 from tests.collector.embedded_program import EmbeddedProgram
+from tests.sdk.builders import small_run
 
 
 class OutcomeTracer:
@@ -195,6 +200,27 @@ def test_failed_runs_are_told_on_stderr(program: Program, capsys: pytest.Capture
         f"coder at step 1. See it: blamespan show {trace_id[:4]}",
         "blamespan: 2 runs, 1 failed. See them: blamespan open",
     ]
+
+
+@pytest.mark.parametrize(
+    ("part", "line"),
+    [
+        (1.0, "failed: checker at step 4"),
+        (0.0, "failed: suspects checker at step 4 (no evidence in the run: by where mistakes usually are)"),
+    ],
+)
+def test_suspects_without_evidence_are_no_culprits(part: float, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line of a run that failed names a culprit where the run shows one, else suspects."""
+    trace = replace(small_run(), outcome="failed")
+    [run] = split_runs(emit(trace))
+    shares = [0.0, 1.0, 0.0, 2.0, 5.0]
+    verdict = Attribution.of(
+        trace, shares, failure_score=1, tracer=OutcomeTracer.identity, by_evidence=[part * share for share in shares]
+    )
+
+    RunNotices(lambda trace_id: "", "").note_run(AttributedRun(run, trace, verdict))
+
+    assert capsys.readouterr().err.strip().endswith(line)
 
 
 def test_many_failures_do_not_flood_stderr(program: Program, capsys: pytest.CaptureFixture[str]) -> None:

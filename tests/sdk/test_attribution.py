@@ -130,6 +130,32 @@ def test_run_span_says_the_verdict_in_a_word(
         )
 
 
+@pytest.mark.parametrize(("part", "is_decisive"), [(1.0, True), (0.5, True), (0.4, False), (0.0, False), (None, True)])
+def test_step_is_called_decisive_by_evidence_alone(part: float | None, is_decisive: bool) -> None:
+    """Where a prior gives more than half of its share it is the first suspect; a tracer that does not say is believed.
+
+    On the wire no span is called decisive then, score and rank stay, and what is read back names the same step.
+    """
+    trace = replace(small_run(), outcome="failed")
+    shares = [0.0, 1.0, 0.0, 2.0, 5.0]
+    by_evidence = None if part is None else [part * share for share in shares]
+    verdict = Attribution.of(trace, shares, failure_score=1, tracer=TRACER, by_evidence=by_evidence)
+    run = run_of(trace)
+    spans = annotate(run, verdict)
+    first, beside = next(one for one in spans if one.attributes.get(words.BLAME_RANK) == 1), verdict_span(run, verdict)
+    back = read_verdict(Run(spans[0], tuple(spans)))
+
+    assert (verdict.has_evidence, verdict.decisive_step) == (is_decisive, 4)
+    assert verdict.steps[4].by_evidence == (None if part is None else 0.625 * part)
+    assert [one.attributes[words.BLAME_DECISIVE] for one in (first, beside)] == [is_decisive] * 2
+    assert (first.attributes[words.BLAME_SCORE], beside.attributes[words.BLAME_AGENT]) == (0.625, "checker")
+    assert (words.BLAME_EVIDENCE_SCORE in first.attributes) == (part is not None)
+    assert not any(words.BLAME_EVIDENCE_SCORE in without_verdict(one).attributes for one in spans)
+    assert back is not None
+    assert (back.has_evidence, back.decisive_step, back.step_set) == (is_decisive, 4, verdict.step_set)
+    assert back.steps[4].by_evidence == verdict.steps[4].by_evidence
+
+
 def test_outcome_of_a_verdict_is_that_of_its_run() -> None:
     """A tracer that was not told how the run ended gives a verdict that is told."""
     trace = replace(small_run(), outcome="succeeded")

@@ -246,7 +246,7 @@ def _in_jaeger(ui: str, view: TraceView) -> str:
     It finds spans by their id and by any text in their name or in the key, the value or `key=value` of a tag. The id of
     a span stands in tags of others, too. Source: Jaeger UI's `filter-spans.ts`.
     """
-    has_decisive = any(run.decisive is not None for run in view.runs)
+    has_decisive = any(run.verdict is not None and run.verdict.has_evidence for run in view.runs)
     sought = f"?uiFind={quote(f'{words.BLAME_DECISIVE}=true')}" if has_decisive else ""
     return f"{ui}/trace/{view.trace_id}{sought}"
 

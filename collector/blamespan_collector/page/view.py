@@ -46,7 +46,7 @@ class StepView:
         agent: Who acted, cleaned.
         score: Its share of the blame, 0..1.
         heat: 0..10.
-        is_decisive: Whether it decided the failure.
+        is_decisive: Whether it decided the failure, or is the first suspect where no step is called decisive.
         is_in_set: Whether it belongs to the steps that hold most of the blame.
         shown: What is seen of its text at once.
         folded: What is seen when asked for: the rest, or all of it where *is_excerpt*.
@@ -122,7 +122,7 @@ class RunView:
         task: What it was asked, cleaned.
         agents: Most blamed first.
         steps: In order.
-        decisive: The step that decided the failure.
+        decisive: The step that decided the failure, or the first suspect where no step is called decisive.
         suspects: The next ones to look at.
         order: Why the decisive step is listed above one with a larger share; empty where there is none.
         possible: Who would be to blame if a run without a sign of failure had failed, most blamed first.

@@ -27,7 +27,7 @@ from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import contradicted_of, order_text
-from blamespan.attribution import FAILURE_WORDS, Attribution, Contradicted, verdict_word
+from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Attribution, Contradicted, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -306,10 +306,10 @@ def run_line(run: ShownRun) -> Document:
         "is_suspicious": is_suspicious,
         "failure_score": None if verdict is None or verdict.abstained else round(verdict.failure_score, 3),
     }
-    if decisive is not None and is_suspicious:
-        mode = verdict.mode_of(decisive.agent) if verdict else None
-        document["blamed_agent"] = printable(decisive.agent)
-        document["decisive_step"] = decisive.index
+    if decisive is not None and verdict is not None and is_suspicious:
+        mode, is_shown = verdict.mode_of(decisive.agent), verdict.has_evidence
+        document["blamed_agent" if is_shown else "suspected_agent"] = printable(decisive.agent)
+        document["decisive_step" if is_shown else "suspected_step"] = decisive.index
         document["error_mode"] = f"{mode.mode.name} ({mode.mode})" if mode else None
     if verdict is not None and verdict.abstained:
         document["no_verdict"] = printable(verdict.abstained)
@@ -323,6 +323,8 @@ def explain(run: ShownRun) -> Document:
     if verdict is not None and verdict.abstained is None:
         if not verdict.names_suspects:
             document["doubt"] = f"{verdict.word}; the suspects are for the case that it failed"
+        elif not verdict.has_evidence:
+            document["doubt"] = NO_EVIDENCE
         quotes: dict[int, list[str]] = {}
         for item in verdict.evidence:
             quotes.setdefault(item.index, []).append(clean(item.quote))

@@ -164,6 +164,7 @@ def _own_verdict(
         evidence=[_part_evidence(item, own) for item in verdict.evidence if item.index in own],
         coverage=verdict.coverage,
         unaided_score=verdict.unaided_score,
+        by_evidence=[verdict.steps[index].by_evidence for index in own],
     )
     return replace(own_verdict, decisive_step=decisive - own.start) if decisive in own else own_verdict
 
@@ -185,6 +186,5 @@ def _elsewhere(verdict: Attribution, parts: Sequence[MessageActionTrace], decisi
     step = part.steps[decisive]
     mode = verdict.mode_of(step.agent)
     what = f", {mode.mode.name}" if mode is not None else ""
-    return (
-        f"most to blame is {step.agent} at step {step.index} of another part of this run, trace {part.trace_id}{what}"
-    )
+    who = "most to blame" if verdict.has_evidence else "the first suspect"
+    return f"{who} is {step.agent} at step {step.index} of another part of this run, trace {part.trace_id}{what}"

@@ -21,10 +21,12 @@ from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
+from blamespan.analysis.showing.tables import RunTable, print_run
 from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.attribution import NO_SIGN, Attribution, Contradicted, Evidence, TracerIdentity
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.evaluations import evaluations_of
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
 from blamespan.rebuilding.emit import emit
@@ -184,6 +186,33 @@ def test_nobody_is_named_without_a_sign_of_failure() -> None:
 
 
 _TRACER = TracerIdentity("fixed", "1")
+
+
+@pytest.mark.parametrize(
+    ("part", "line"),
+    [
+        (1.0, "most to blame: checker at step 4"),
+        (0.0, "suspects (no evidence in the run: by where mistakes usually are): checker at step 4"),
+    ],
+)
+def test_suspects_without_evidence_are_called_suspects(part: float, line: str) -> None:
+    """The picture of a run, the tables of runs and of steps, and evaluations of spans say what the blame rests on."""
+    run = replace(small_run(), outcome="failed")
+    shares = [0.0, 1.0, 0.0, 2.0, 5.0]
+    by_evidence = [part * share for share in shares]
+    verdict = Attribution.of(run, shares, failure_score=1, tracer=_TRACER, by_evidence=by_evidence)
+    file = io.StringIO()
+    console = Console(file=file, width=160, color_system=None)
+    print_run(console, "x", run, verdict, every=True)
+    table = RunTable(console, None)
+    table.add("x", run, verdict)
+    table.print()
+    failure, blame = evaluations_of(verdict, run_span_id="", ends_ns={}, numbers={})
+
+    assert line in " ".join(drawn(ShownRun("x", run), width=160, verdict=verdict).split())
+    assert file.getvalue().count("suspects, no evidence in the run") == (0 if part else 2)
+    assert failure.explanation == f"checker is {'blamed' if part else 'suspected'}, for step 4"
+    assert blame.explanation.startswith("checker at step 4" if part else "suspected, no evidence in the run: by where")
 
 
 def test_order_of_suspects_is_said_where_their_shares_do_not_fall() -> None:

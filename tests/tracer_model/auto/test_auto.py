@@ -78,6 +78,24 @@ def test_mended_mistake_takes_the_blame_away(tracer: AutoTracer) -> None:
     assert not sound.calls_failed
 
 
+def test_suspects_without_evidence_are_no_culprits(tracer: AutoTracer) -> None:
+    """The run shows a mistake: its step is decisive. Mended and told as failed: suspects by the prior, no culprit.
+
+    Nobody told, the mended run has no sign of failure.
+    """
+    wrong, mended = _with_mistake(2, "1,250.50", "1,280.50"), _run(*SOUND)
+
+    shown, told, untold = tracer.attribute(
+        [replace(wrong, outcome="failed"), replace(mended, outcome="failed"), mended]
+    )
+
+    assert (shown.has_evidence, shown.decisive_step) == (True, 2)
+    assert (told.has_evidence, told.word) == (False, "failed")
+    assert (untold.has_evidence, untold.failure_score <= 0.5, untold.word) == (False, True, "no sign of failure")
+    for verdict in (shown, told, untold):
+        assert all(step.by_evidence is not None and 0 <= step.by_evidence <= step.score for step in verdict.steps)
+
+
 def test_order_and_company_change_no_verdict(tracer: AutoTracer) -> None:
     """The same run gives the same verdict alone, in any company and in any order."""
     runs = [replace(_with_mistake(step, "HX48213", "HX48273"), trace_id=f"{step + 1:032x}") for step in range(4)]

@@ -172,14 +172,15 @@ class AutoTracer:
 
     def _judge(self, run: ReadRun) -> Attribution:
         scores, doubted = self.score(run), find_doubted_claims(run.observed)
-        verdict = self._build_verdict(run, doubted, fold_loops(scores.shares, find_loops(run.trace)))
+        shares, by_evidence = (fold_loops(part, find_loops(run.trace)) for part in (scores.shares, scores.by_evidence))
+        verdict = self._build_verdict(run, doubted, shares, by_evidence=by_evidence.tolist())
         failure_score = self._score_failure(run, scores, doubted)
         verdict = self._blame_alarms(run, replace(verdict, failure_score=failure_score, unaided_score=failure_score))
         if self._step_head is not None and (known := share_known(self._step_head, run.trace)) > 0:
             by_tracer = np.array([step.score for step in verdict.steps])
             by_head = self._step_head.share(run.plain, by_tracer, run.can_be_blamed)
             set_mass = known * self._step_head.set_mass + (1 - known) * verdict.coverage
-            taught = self._build_verdict(run, doubted, known * by_head + (1 - known) * by_tracer, set_mass)
+            taught = self._build_verdict(run, doubted, known * by_head + (1 - known) * by_tracer, set_mass=set_mass)
             verdict = replace(taught, failure_score=verdict.failure_score, unaided_score=verdict.unaided_score)
         if self._outcome_head is not None:
             suspicion = verdict.unaided_score or 0.0
@@ -193,15 +194,21 @@ class AutoTracer:
         run: ReadRun,
         doubted: Mapping[int, DoubtedClaim],
         shares: NDArray[np.float64],
+        *,
+        by_evidence: Sequence[float] | None = None,
         set_mass: float | None = None,
     ) -> Attribution:
-        """Lay out (T,) shares of the blame as a verdict: who, for what, and what shows it."""
+        """Lay out (T,) shares of the blame as a verdict: who, for what, and what shows it.
+
+        What a user taught of their own team is no mere prior: no part of such shares is told apart.
+        """
         given, failure = shares.tolist(), f"no evidence is quoted of trace {run.trace.trace_id}"
         quotes = ask_part(lambda: quote_steps(run.observed, run.trace, given, doubted, run.results), _log, failure)
         verdict = Attribution.of(
             run.trace,
             given,
             failure_score=NOBODY_KNOWS,
+            by_evidence=by_evidence,
             tracer=self._identity,
             coverage=self._weights.set_mass if set_mass is None else set_mass,
             evidence=quotes or [],
@@ -250,6 +257,8 @@ class AutoTracer:
         assert decisive is not None
         shares = [(1 - _SHARE_OF_ALARM) * step.score for step in verdict.steps]
         shares[decisive] += _SHARE_OF_ALARM
+        by_evidence = [(1 - _SHARE_OF_ALARM) * (step.by_evidence or 0.0) for step in verdict.steps]
+        by_evidence[decisive] += _SHARE_OF_ALARM
         score = max(failure_score_of(alarms), verdict.failure_score)
         quoted: dict[tuple[int, str], Evidence] = {}
         for item in (*by_rule.evidence, *verdict.evidence):
@@ -259,6 +268,7 @@ class AutoTracer:
             shares,
             failure_score=score,
             unaided_score=score,
+            by_evidence=by_evidence,
             tracer=self._identity,
             modes=by_rule.modes,
             evidence=sorted(quoted.values(), key=lambda item: -item.score)[:_MAX_EVIDENCE],

@@ -167,7 +167,7 @@ def arrow_schema() -> Any:
     pa = _pyarrow()
     text, number, whole = pa.string(), pa.float64(), pa.int64()
     mode = [("taxonomy", text), ("code", text), ("name", text), ("score", number)]
-    step = [("index", whole), ("agent", text), ("kind", text), ("score", number)]
+    step = [("index", whole), ("agent", text), ("kind", text), ("score", number), ("by_evidence", number)]
     contradicted = pa.struct([("index", whole), ("quote", text)])
     types = {
         "failure_score": number,
@@ -327,7 +327,13 @@ def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) 
         "mode": _mode_json(blame.mode, blame.score) if blame else None,
         "agents": [{"agent": item.agent, "score": round(item.score, 6)} for item in verdict.agents],
         "steps": [
-            {"index": item.index, "agent": item.agent, "kind": step.kind, "score": round(item.score, 6)}
+            {
+                "index": item.index,
+                "agent": item.agent,
+                "kind": step.kind,
+                "score": round(item.score, 6),
+                "by_evidence": None if item.by_evidence is None else round(item.by_evidence, 6),
+            }
             for step, item in zip(trace.steps, verdict.steps, strict=True)
         ],
         "modes": [{"agent": item.agent, **_mode_json(item.mode, item.score)} for item in verdict.modes],

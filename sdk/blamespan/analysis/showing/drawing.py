@@ -19,6 +19,7 @@ from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
     contradicted_of,
+    lead_text,
     mode_text,
     order_text,
     verification_text,
@@ -161,7 +162,8 @@ class Picture:
         mode = verdict.mode_of(step.agent)
         what = f", for {line(mode_text(verdict, step.agent))}, likelihood {mode.score:.2f}" if mode else ""
         self._say(
-            f"most to blame: {line(step.agent)} at step {decisive}, {step.score:.2f} of the blame{what}", _DECISIVE
+            f"{lead_text(verdict)}: {line(step.agent)} at step {decisive}, {step.score:.2f} of the blame{what}",
+            _DECISIVE,
         )
         ranked = verdict.ranked_steps()[: 1 + _SUSPECTS]
         if others := ranked[1:]:

@@ -21,7 +21,7 @@ from blamespan.analysis.showing.verdicts import (
     mode_text,
     step_rows,
 )
-from blamespan.attribution import Attribution
+from blamespan.attribution import NO_EVIDENCE, Attribution
 from blamespan.trace import MessageActionTrace
 
 __all__ = ["RunTable", "print_run"]
@@ -150,7 +150,7 @@ class RunTable:
                 printable(decisive.agent),
                 f"{decisive.index}/{len(trace.steps)}",
                 f"{decisive.score:.2f}",
-                mode_text(verdict, decisive.agent),
+                mode_text(verdict, decisive.agent) if verdict.has_evidence else f"suspects, {NO_EVIDENCE}",
             )
         )
 
@@ -250,6 +250,8 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
         facts.append(f"failure {verdict.failure_score:.2f}")
         if verdict.decisive_step is None:
             facts.append(verdict.word)
+        elif not verdict.has_evidence:
+            facts.append(f"suspects, {NO_EVIDENCE}")
     return "   ".join(facts)
 
 

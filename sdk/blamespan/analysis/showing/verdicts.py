@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import Attribution, Contradicted, Verification
+from blamespan.attribution import NO_EVIDENCE, Attribution, Contradicted, Verification
 from blamespan.trace import MessageActionTrace
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "SHARE_WORTH_A_LINE",
     "StepRow",
     "contradicted_of",
+    "lead_text",
     "mode_text",
     "order_text",
     "step_rows",
@@ -68,7 +69,7 @@ def without_idle_suspects(verdict: Attribution) -> Attribution:
     """
     if verdict.abstained is not None or verdict.names_suspects:
         return verdict
-    steps = tuple(replace(step, score=0.0) for step in verdict.steps)
+    steps = tuple(replace(step, score=0.0, by_evidence=None) for step in verdict.steps)
     return replace(verdict, steps=steps, decisive_step=None, agents=(), modes=(), step_set=(), evidence=())
 
 
@@ -94,6 +95,11 @@ def step_rows(trace: MessageActionTrace, verdict: Attribution) -> list[StepRow]:
         )
         for step, blame in zip(trace.steps, verdict.steps, strict=True)
     ]
+
+
+def lead_text(verdict: Attribution) -> str:
+    """Return the words before the first of the suspects: whether the run shows that it failed by them."""
+    return "most to blame" if verdict.has_evidence else f"suspects ({NO_EVIDENCE})"
 
 
 def mode_text(verdict: Attribution, agent: str | None) -> str:
