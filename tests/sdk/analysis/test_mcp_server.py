@@ -20,8 +20,9 @@ from mcp.shared.memory import create_connected_server_and_client_session as conn
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import analyze
-from blamespan.analysis.mcp_server import FileRuns, RunSource, mcp, mcp_server
+from blamespan.analysis.mcp_server import FileRuns, RunSource, explain, mcp, mcp_server
 from blamespan.analysis.showing.shown_run import ShownRun
+from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.continuing import WAITS
@@ -223,3 +224,25 @@ def test_line_that_is_no_message_is_answered_and_the_next_one_read(tmp_path: Pat
     codes = {"error": [one["error"]["code"] for one in answers if one["id"] is None], "ok": [1, 3]}
     assert codes == {"error": [-32700, -32700, -32600], "ok": sorted(one["id"] for one in answers if one["id"])}
     assert (process.returncode, said) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("share_shown", "keys"),
+    [(1.0, ["blamed_agent", "decisive_step"]), (0.0, ["suspected_agent", "suspected_step", "doubt"])],
+)
+def test_suspects_without_evidence_are_no_culprits(share_shown: float, keys: list[str]) -> None:
+    """An agent that asks is told whether the run shows who failed; where it does not, in its doubt."""
+    run = replace(small_run(), outcome="failed")
+    shares = [0.0, 1.0, 0.0, 2.0, 5.0]
+    verdict = Attribution.of(
+        run,
+        shares,
+        failure_score=1,
+        tracer=TracerIdentity("t", "1"),
+        by_evidence=[share_shown * share for share in shares],
+    )
+
+    told = explain(ShownRun("x", run, verdict))
+
+    assert [key for key in told if key.startswith(("blamed", "decisive", "suspected", "doubt"))] == keys
+    assert (told[keys[0]], told[keys[1]]) == ("checker", 4)
