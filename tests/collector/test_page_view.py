@@ -13,8 +13,10 @@ from blamespan.analysis.showing.legible import Passage, clean, duration, iso_tim
 from blamespan.attribution import NOBODY_KNOWS, Attribution
 from blamespan_collector.page.comparison import compare
 from blamespan_collector.page.lanes import lanes_of
+from blamespan_collector.page.rendering import _environment
 from blamespan_collector.page.view import RunView, view_of
 from tests.collector.paging import LastStepsTracer
+from tests.sdk.builders import small_run
 from tests.sdk.talks import talk
 
 
@@ -235,3 +237,25 @@ def test_runs_part_where_they_differ() -> None:
 
     assert lines == [(0, 0), (1, 1), (None, 2), (None, 3), (2, 4)]
     assert found.parting is found.pairs[2]
+
+
+@pytest.mark.parametrize(
+    ("share_shown", "lead", "tag"),
+    [
+        (1.0, "Most to blame:", "decisive"),
+        (0.0, "Suspects (no evidence in the run: by where mistakes", "first suspect"),
+    ],
+)
+def test_step_is_called_decisive_by_evidence_alone(share_shown: float, lead: str, tag: str) -> None:
+    """With evidence the page names a culprit and a decisive step, without it suspects."""
+    trace = replace(small_run(), outcome="failed")
+    shares = [0.0, 1.0, 0.0, 2.0, 5.0]
+    by_evidence = [share_shown * share for share in shares]
+    tracer = LastStepsTracer.identity
+    verdict = Attribution.of(trace, shares, failure_score=1, tracer=tracer, by_evidence=by_evidence)
+    macros = '{% from "_run.html" import verdict, show_step %}'
+    shown = macros + "{{ verdict(view, 2, 0, 9) }}{{ show_step(view.steps[4], view, 0, 9) }}"
+    text = _environment().from_string(shown).render(view=view_of(trace, verdict))
+
+    assert lead in text
+    assert f'<span class="tag decisive">{tag}</span>' in text
