@@ -123,6 +123,8 @@ def test_a_comparison_of_two_amounts_holds(sound: str, mistake: str) -> None:
         "He has 3 rooms, over 50 guests fit in.",
         "The price rose from 12 May on to 30 EUR.",
         "Over 300 episodes it took 256 seconds, within 20 minutes.",
+        "Delivery: 15.00 euro, free above 300.00 euro.",
+        "The fee is waived: 12.50 euro, charged under 100.00 euro orders.",
     ],
 )
 def test_what_compares_nothing_is_not_judged(said: str) -> None:

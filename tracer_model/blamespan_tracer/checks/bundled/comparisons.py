@@ -26,15 +26,18 @@ _MOST_BEFORE_FIRST: Final = 12
 """Characters between `from` and the amount that it is said of."""
 
 _HEDGED: Final = re.compile(
-    r"(?i)\?|\b(?:if|when(?:ever)?|where|whether|unless|until|should|must|may|can|could|would|will|shall|needs?|"
+    r"(?i)\?|\b(?:if|when(?:ever)?|where|whether|unless|until|should|must|(?-i:may)|can|could|would|will|shall|needs?|"
     r"ha(?:s|ve|d) to|not|never|no longer|neither|nor|instead|rather|required?|only|goal|aim|plan(?:ned)?|"
     r"expect(?:ed)?|forecast|any|every|each|all|for|alert|rule|policy)\b|n't\b"
 )
 """A sentence with one of them asks, sets or denies; it states no fact."""
 
 _STATES: Final = re.compile(
-    r"(?i)\b(?:is|are|was|were|comes? to|came to|stands? at|amounts? to|totals?|costs?|takes?|took|has|had|which)\b|,|="
+    r"(?i)\b(?:is|are|was|were|comes? to|came to|stands? at|amounts? to|totals?|costs?|takes?|took|has|had|which)\b|="
+    r"|,\s*(?:(?:and|so|thus|now|still|just|only|well|far|slightly|clearly|safely|comfortably|easily)\s+)*$"
 )
+"""What joins an amount and a comparison of it. After a comma the comparison comes at once: "15 euro, free above 300 euro" sets a
+rule."""
 _LEADS_AWAY: Final = re.compile(r"(?i)[;:|]|\b(?:by|since|between|or|and|in|on|of the|with|so|therefore)\b")
 """What stands between two amounts that are not compared with each other."""
 _MOST_WORDS: Final = 5
