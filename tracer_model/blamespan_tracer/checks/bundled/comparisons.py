@@ -36,7 +36,7 @@ _STATES: Final = re.compile(
     r"(?i)\b(?:is|are|was|were|comes? to|came to|stands? at|amounts? to|totals?|costs?|takes?|took|has|had|which)\b|="
     r"|,\s*(?:(?:and|so|thus|now|still|just|only|well|far|slightly|clearly|safely|comfortably|easily)\s+)*$"
 )
-"""What joins an amount and a comparison of it. After a comma the comparison comes at once: "15 euro, free above 300 euro"
+"""What joins an amount and a comparison of it. After a comma the comparison comes at once: "15 euro, free above 300"
 sets a rule."""
 _LEADS_AWAY: Final = re.compile(r"(?i)[;:|]|\b(?:by|since|between|or|and|in|on|of the|with|so|therefore)\b")
 """What stands between two amounts that are not compared with each other."""
