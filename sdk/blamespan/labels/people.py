@@ -199,7 +199,7 @@ class PersonLabel:
                 "modes": list(decisive.modes),
             },
             "by": self.by,
-            "source": self.source,
+            "known_by": self.source,
             "at": self.at,
             "answer": self.answer,
             "comment": self.comment,
@@ -297,8 +297,8 @@ def _read_fault(record: Mapping[str, Any]) -> PersonLabel:
 
 def _source(record: Mapping[str, Any]) -> Source:
     """Return how a label is known; lines of earlier versions do not say it."""
-    source = record.get("source", "replayed" if record.get("by") == "verify" else "person")
-    _require(source in get_args(Source), "source", f"one of {get_args(Source)}", source)
+    source = record.get("known_by", "replayed" if record.get("by") == "verify" else "person")
+    _require(source in get_args(Source), "known_by", f"one of {get_args(Source)}", source)
     return cast(Source, source)
 
 

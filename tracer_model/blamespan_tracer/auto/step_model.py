@@ -158,20 +158,15 @@ class StepScores:
 
     Attributes:
         evidence: (T,) how far the evidence against each step stands above "nothing is wrong", in nats.
-        by_evidence: (T,) the part of the shares of the blame that evidence gives, and
-        by_prior: (T,) the part that the prior gives, as far as no evidence shows who failed.
+        shares: (T,) of the blame; they add up to 1.
+        by_evidence: (T,) the part of them that evidence gives: no more than the probability that anything is wrong.
         probability: That anything is wrong, by the evidence.
     """
 
     evidence: NDArray[np.float64]
+    shares: NDArray[np.float64]
     by_evidence: NDArray[np.float64]
-    by_prior: NDArray[np.float64]
     probability: float
-
-    @property
-    def shares(self) -> NDArray[np.float64]:
-        """The (T,) shares of the blame: they add up to 1."""
-        return self.by_evidence + self.by_prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +215,4 @@ class StepModel:
         options = softmax(np.append(shown, self.threshold))
         prior = softmax(np.where(can_be_blamed, self.prior.score(prior_features), -np.inf))
         probability = 1.0 - float(softmax(np.append(evidence, 0.0))[-1])
-        return StepScores(evidence, options[:-1], options[-1] * prior, probability)
+        return StepScores(evidence, options[:-1] + options[-1] * prior, probability * options[:-1], probability)
