@@ -159,7 +159,7 @@ class StepScores:
     Attributes:
         evidence: (T,) how far the evidence against each step stands above "nothing is wrong", in nats.
         shares: (T,) of the blame; they add up to 1.
-        by_evidence: (T,) the part of them that evidence gives: no more than the probability that anything is wrong.
+        by_evidence: (T,) the part of them that does not come from the prior.
         probability: That anything is wrong, by the evidence.
     """
 
@@ -215,4 +215,4 @@ class StepModel:
         options = softmax(np.append(shown, self.threshold))
         prior = softmax(np.where(can_be_blamed, self.prior.score(prior_features), -np.inf))
         probability = 1.0 - float(softmax(np.append(evidence, 0.0))[-1])
-        return StepScores(evidence, options[:-1] + options[-1] * prior, probability * options[:-1], probability)
+        return StepScores(evidence, options[:-1] + options[-1] * prior, options[:-1], probability)

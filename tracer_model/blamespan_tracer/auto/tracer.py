@@ -172,7 +172,9 @@ class AutoTracer:
 
     def _judge(self, run: ReadRun) -> Attribution:
         scores, doubted = self.score(run), find_doubted_claims(run.observed)
-        shares, by_evidence = (fold_loops(part, find_loops(run.trace)) for part in (scores.shares, scores.by_evidence))
+        shown = [_is_shown(run, doubted, step) for step in range(len(run.trace.steps))]
+        parts = (scores.shares, np.where(shown, scores.by_evidence, 0.0))
+        shares, by_evidence = (fold_loops(part, find_loops(run.trace)) for part in parts)
         verdict = self._build_verdict(run, doubted, shares, by_evidence=by_evidence.tolist())
         failure_score = self._score_failure(run, scores, doubted)
         verdict = self._blame_alarms(run, replace(verdict, failure_score=failure_score, unaided_score=failure_score))
@@ -222,12 +224,7 @@ class AutoTracer:
         """
         alarm = self._weights.alarm
         score = float(np.interp(scores.probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
-        step = int(scores.evidence.argmax())
-        is_shown = (
-            (step in doubted and doubted[step].score >= _LEAST_DOUBT)
-            or run.observed.checks[step] >= _LEAST_NATS
-            or run.observed.repeats[step] > 0
-        )
+        is_shown = _is_shown(run, doubted, int(scores.evidence.argmax()))
         return score if is_shown else min(score, NOBODY_KNOWS)
 
     def _judge_orchestration(self, trace: MessageActionTrace) -> Attribution | None:
@@ -274,6 +271,15 @@ class AutoTracer:
             evidence=sorted(quoted.values(), key=lambda item: -item.score)[:_MAX_EVIDENCE],
             coverage=verdict.coverage,
         )
+
+
+def _is_shown(run: ReadRun, doubted: Mapping[int, DoubtedClaim], step: int) -> bool:
+    """Check whether anything in the run shows a mistake of a step: a contradiction, a broken check, repetition."""
+    return bool(
+        (step in doubted and doubted[step].score >= _LEAST_DOUBT)
+        or run.observed.checks[step] >= _LEAST_NATS
+        or run.observed.repeats[step] > 0
+    )
 
 
 def _rank_modes(run: ReadRun, verdict: Attribution, doubted: Mapping[int, DoubtedClaim]) -> list[ModeBlame]:
