@@ -16,16 +16,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from blamespan.importing.recorded import RecordedRun
-from blamespan_tracer.auto.step_model import EvidenceModel, StepModel
-from blamespan_tracer.auto.step_prior import StepPrior
+from blamespan_tracer.auto.step_model import MOST_EVIDENCE, EvidenceModel, StepModel
+from blamespan_tracer.auto.step_prior import FURTHEST, StepPrior
 from blamespan_tracer.numeric import softmax
 
 __all__ = ["FailedSteps", "LabelledSteps", "cross_fit", "draw_folds", "fit_prior", "fit_step_model", "same_agent"]
 
 _ITERATIONS = 100
 _FOLDS = 5
-_FURTHEST = 6.0
-_MOST_EVIDENCE = 15.0
 _NEVER = -1e9
 _FIRST_SHARPNESS, _FIRST_THRESHOLD = 0.5, -2.0
 
@@ -108,9 +106,9 @@ class _Batch:
         sizes = [len(run.features) for run in runs]
         self._n_runs = len(runs)
         self._run_of = torch.repeat_interleave(torch.arange(len(runs)), torch.tensor(sizes))
-        self.features = torch.from_numpy(np.clip(scaled, -_FURTHEST, _FURTHEST))
+        self.features = torch.from_numpy(np.clip(scaled, -FURTHEST, FURTHEST))
         self.can_be_blamed = torch.from_numpy(np.concatenate([run.can_be_blamed for run in runs]))
-        evidence = np.concatenate([np.clip(run.evidence, -_MOST_EVIDENCE, _MOST_EVIDENCE) for run in runs])
+        evidence = np.concatenate([np.clip(run.evidence, -MOST_EVIDENCE, MOST_EVIDENCE) for run in runs])
         self.evidence = torch.from_numpy(evidence)
         self.of_agent = torch.from_numpy(np.concatenate([run.is_of_agent & run.can_be_blamed for run in runs]))
         self.steps = torch.tensor(np.cumsum([0, *sizes[:-1]]) + [run.step for run in runs])
@@ -180,7 +178,7 @@ def fit_prior(runs: Sequence[LabelledSteps], *, penalty: float, agent_part: floa
     """Fit what a prior adds to opinions; runs whose labelled step nobody can be blamed for teach nothing."""
     rows = np.concatenate([run.features[run.can_be_blamed] for run in runs])
     mean, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
-    inputs = [torch.from_numpy(np.clip((run.features - mean) / spread, -_FURTHEST, _FURTHEST)) for run in runs]
+    inputs = [torch.from_numpy(np.clip((run.features - mean) / spread, -FURTHEST, FURTHEST)) for run in runs]
     weights = torch.zeros(rows.shape[1], dtype=torch.float64, requires_grad=True)
 
     def loss() -> Tensor:

@@ -390,7 +390,7 @@ def differences(script: Script, twin: Script) -> Iterator[tuple[int, Correction]
         if turn >= len(answers[answer.agent]) or answer.step != int(answer.step) or answer.step < 0:
             continue
         right = answers[answer.agent][turn].said
-        if _shown(right) != _shown(answer.said):
+        if _strip_ids(right) != _strip_ids(answer.said):
             yield _step_of_change(script.trace, answer, right), Correction(int(answer.step), answer=right)
     results = {(result.tool, repr(result.arguments)): result for result in twin.results}
     for result in script.results:
@@ -400,7 +400,7 @@ def differences(script: Script, twin: Script) -> Iterator[tuple[int, Correction]
             yield step, Correction(result.step, right_result.text)
 
 
-def _shown(said: Said) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _strip_ids(said: Said) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return what an answer says and calls, without ids."""
     return said.text, tuple((call.name, repr(read_arguments(call.arguments))) for call in said.calls)
 
@@ -412,8 +412,8 @@ def _step_of_change(trace: MessageActionTrace, answer: RecordedAnswer, right: Sa
     """
     if 0 <= answer.message < answer.step:
         return answer.message
-    there = _shown(right)[1]
-    for call in _shown(answer.said)[1]:
+    there = _strip_ids(right)[1]
+    for call in _strip_ids(answer.said)[1]:
         if call in there:
             continue
         for step in trace.steps[int(answer.step) :]:

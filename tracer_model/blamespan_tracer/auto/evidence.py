@@ -42,16 +42,11 @@ class DoubtedClaim:
     score: float
 
 
-def find_doubted_claims(run: ObservedRun, least_score: float = 0.0) -> Mapping[int, DoubtedClaim]:
-    """Return, by step, the likeliest wrong of the claims that a source contradicts.
-
-    Args:
-        run: What is observed of a run.
-        least_score: Claims whose score is not above it are left out.
-    """
+def find_doubted_claims(run: ObservedRun) -> Mapping[int, DoubtedClaim]:
+    """Return, by step, the likeliest wrong of the claims that a source contradicts and that score above the floor."""
     doubted: dict[int, DoubtedClaim] = {}
     for claim, score in zip(run.claims.claims, run.scores.tolist(), strict=True):
-        if score <= least_score:
+        if score <= 0.0:
             continue
         step = claim.mention.step
         if step in doubted and doubted[step].score >= score:

@@ -23,6 +23,7 @@ from blamespan_tracer.weights_file import from_tensors, to_tensors
 
 __all__ = [
     "EVIDENCE_FEATURES",
+    "MOST_EVIDENCE",
     "EvidenceModel",
     "Floats",
     "StepModel",
@@ -55,7 +56,8 @@ _SCORE, _NATS = 3.0, 5.0
 """Bring the scores of claims, and what is counted in nats, to the size of the other features."""
 
 _VERY_LIKELY = 1.2
-_MOST_EVIDENCE = 15.0
+MOST_EVIDENCE = 15.0
+"""In nats: evidence further from "nothing is wrong" counts no more."""
 _MOST_LEAD = 1.5
 _LEAST_INFORMATION = 3.0
 _NEVER = -30.0
@@ -211,7 +213,7 @@ class StepModel:
         self, evidence: NDArray[np.float64], prior_features: NDArray[np.float64], can_be_blamed: NDArray[np.bool_]
     ) -> StepScores:
         """Score the steps of a run by its evidence: (T,), see `StepScores.evidence`."""
-        shown = np.where(can_be_blamed, self.sharpness * np.clip(evidence, -_MOST_EVIDENCE, _MOST_EVIDENCE), -np.inf)
+        shown = np.where(can_be_blamed, self.sharpness * np.clip(evidence, -MOST_EVIDENCE, MOST_EVIDENCE), -np.inf)
         options = softmax(np.append(shown, self.threshold))
         prior = softmax(np.where(can_be_blamed, self.prior.score(prior_features), -np.inf))
         probability = 1.0 - float(softmax(np.append(evidence, 0.0))[-1])

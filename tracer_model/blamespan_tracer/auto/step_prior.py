@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
 from blamespan_tracer.weights_file import from_tensors, to_tensors
 
-__all__ = ["PRIOR_FEATURES", "StepPrior", "prior_features"]
+__all__ = ["FURTHEST", "PRIOR_FEATURES", "StepPrior", "prior_features"]
 
 Floats = NDArray[np.float64]
 
 _USUAL_LENGTH = 2.5
 """Logarithm of a run's usual number of steps: place and speaker mean other things in longer runs."""
 
-_FURTHEST = 6.0
+FURTHEST = 6.0
 """Scaled features are clipped there: no odd run is further from the usual than that."""
 
 _LEAST_SHARE = 1e-4
@@ -76,7 +76,7 @@ class StepPrior:
 
     def score(self, features: Floats) -> Floats:
         """Score the steps by their (T, F) features: (T,), in nats."""
-        scaled = np.clip((features - self.mean) / self.spread, -_FURTHEST, _FURTHEST)
+        scaled = np.clip((features - self.mean) / self.spread, -FURTHEST, FURTHEST)
         scores: Floats = scaled @ self.weights.astype(np.float64)
         return scores
 

@@ -60,6 +60,7 @@ class ReadRun:
         observed: What it says against its steps.
         plain: (T, P) of `plain_features`.
         can_be_blamed: (T,) bool.
+        loops: As `find_loops` lists them.
     """
 
     trace: MessageActionTrace
@@ -67,6 +68,7 @@ class ReadRun:
     observed: ObservedRun
     plain: NDArray[np.float64]
     can_be_blamed: NDArray[np.bool_]
+    loops: Sequence[Sequence[int]]
 
 
 class AutoTracer:
@@ -154,7 +156,7 @@ class AutoTracer:
         results = apply_checks(self._checks, trace)
         observed = judge_claims(observe(trace, results), self._weights.claims)
         can_be_blamed = np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_)
-        return ReadRun(trace, results, observed, plain_features(trace), can_be_blamed)
+        return ReadRun(trace, results, observed, plain_features(trace), can_be_blamed, find_loops(trace))
 
     def score(self, run: ReadRun) -> StepScores:
         """Return what the model says of a run."""
@@ -166,15 +168,11 @@ class AutoTracer:
             run.can_be_blamed,
         )
 
-    def share(self, run: ReadRun) -> NDArray[np.float64]:
-        """Return the (T,) shares of the blame of a run's steps; the useless steps of a loop are one mistake."""
-        return fold_loops(self.score(run).shares, find_loops(run.trace))
-
     def _judge(self, run: ReadRun) -> Attribution:
         scores, doubted = self.score(run), find_doubted_claims(run.observed)
         shown = [_is_shown(run, doubted, step) for step in range(len(run.trace.steps))]
         parts = (scores.shares, np.where(shown, scores.by_evidence, 0.0))
-        shares, by_evidence = (fold_loops(part, find_loops(run.trace)) for part in parts)
+        shares, by_evidence = (fold_loops(part, run.loops) for part in parts)
         verdict = self._build_verdict(run, doubted, shares, by_evidence=by_evidence.tolist())
         failure_score = self._score_failure(run, scores, doubted)
         verdict = self._blame_alarms(run, replace(verdict, failure_score=failure_score, unaided_score=failure_score))
@@ -288,7 +286,7 @@ def _rank_modes(run: ReadRun, verdict: Attribution, doubted: Mapping[int, Doubte
     if step is None:
         return []
     agent, score = verdict.steps[step].agent, verdict.steps[step].score
-    modes = [_REPETITION] if any(step == loop[0] for loop in find_loops(run.trace)) else []
+    modes = [_REPETITION] if any(step == loop[0] for loop in run.loops) else []
     if step in doubted:
         modes.append(mode_of(run.trace, step, doubted[step].contradiction.source.step))
     modes += [
