@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from blamespan.importing.recorded import RecordedRun
 
-__all__ = ["labelled_pairs", "resolve"]
+__all__ = ["bare_name", "labelled_pairs", "resolve", "same_agent"]
 
 
 def resolve(label: str, names: Sequence[str]) -> str:
@@ -22,7 +22,7 @@ def resolve(label: str, names: Sequence[str]) -> str:
     """
     if label in names:
         return label
-    bare = re.sub(r"\s+\([^()]*\)$", "", label).casefold()
+    bare = bare_name(label)
     for wanted in (label.casefold(), bare.rstrip("0123456789"), bare):
         matches = [name for name in names if name.casefold() == wanted]
         if len(matches) == 1:
@@ -43,3 +43,13 @@ def labelled_pairs(run: RecordedRun, *, fold: bool = True) -> frozenset[tuple[st
         for fault in run.faults or ()
         if fault.mode is not None
     )
+
+
+def same_agent(agent: str, other: str) -> bool:
+    """Check whether two names are one agent's, without case and without a suffix such as ` (thought)`."""
+    return bare_name(agent) == bare_name(other)
+
+
+def bare_name(agent: str) -> str:
+    """Return a name without case and without a suffix such as ` (thought)`."""
+    return re.sub(r"\s+\([^()]*\)$", "", agent).casefold()

@@ -5,7 +5,6 @@ Dims: T steps of a run, F features of a step, N steps of all runs, R runs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,11 +15,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from blamespan.importing.recorded import RecordedRun
+from blamespan_lab.agent_names import same_agent
 from blamespan_tracer.auto.step_model import MOST_EVIDENCE, EvidenceModel, StepModel
 from blamespan_tracer.auto.step_prior import FURTHEST, StepPrior
 from blamespan_tracer.numeric import softmax
 
-__all__ = ["FailedSteps", "LabelledSteps", "cross_fit", "draw_folds", "fit_prior", "fit_step_model", "same_agent"]
+__all__ = ["FailedSteps", "LabelledSteps", "cross_fit", "draw_folds", "fit_prior", "fit_step_model"]
 
 _ITERATIONS = 100
 _FOLDS = 5
@@ -225,12 +225,3 @@ def draw_folds(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Return the fold, one of five, of each run by its group."""
     folds: NDArray[np.int64] = (np.random.default_rng(seed).permutation(groups.max() + 1) % _FOLDS)[groups]
     return folds
-
-
-def same_agent(agent: str, other: str) -> bool:
-    """Check whether two names are one agent's, without case and without a suffix such as ` (thought)`."""
-    return _bare(agent) == _bare(other)
-
-
-def _bare(agent: str) -> str:
-    return re.sub(r"\s+\([^()]*\)$", "", agent).casefold()

@@ -17,10 +17,11 @@ import numpy as np
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
+from blamespan_lab.agent_names import same_agent
 from blamespan_lab.auto.claims import judge_pairs
 from blamespan_lab.auto.evidence import EvidenceExample, fit_evidence, lay_out_pairs, observe_all
 from blamespan_lab.auto.recipe import AutoRecipe
-from blamespan_lab.auto.step_model import FailedSteps, draw_folds, fit_step_model, same_agent
+from blamespan_lab.auto.step_model import FailedSteps, draw_folds, fit_step_model
 from blamespan_lab.edits.generate import LabelledPair, read_pairs
 from blamespan_lab.labels.learning import CurvePoint, measure_curve, read_steps
 from blamespan_lab.measuring.pairs import runs_of_pairs

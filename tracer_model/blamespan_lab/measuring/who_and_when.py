@@ -10,7 +10,6 @@ Dims: T steps of a run, N steps of all runs, P plain features.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.agent_names import bare_name, same_agent
 from blamespan_lab.recorded_runs import read_recorded, read_runs
 from blamespan_lab.statistics import interval, percent
 from blamespan_tracer.auto.plain_features import plain_features
@@ -166,7 +166,7 @@ def _best_constant(runs: Sequence[RecordedRun]) -> StepAndAgent:
 
 
 def _fixed_agent(runs: Sequence[RecordedRun]) -> list[_StepGuess]:
-    name = Counter(_bare(_gold_agent(run)) for run in runs).most_common(1)[0][0]
+    name = Counter(bare_name(_gold_agent(run)) for run in runs).most_common(1)[0][0]
     return [_StepGuess(None, name) for _ in runs]
 
 
@@ -222,11 +222,7 @@ def _gold_agent(run: RecordedRun) -> str:
 
 
 def _is_gold_agent(run: RecordedRun, agent: str) -> bool:
-    return _bare(agent) == _bare(_gold_agent(run))
-
-
-def _bare(agent: str) -> str:
-    return re.sub(r"\s+\([^()]*\)$", "", agent).casefold()
+    return same_agent(agent, _gold_agent(run))
 
 
 Floats: TypeAlias = NDArray[np.float64]
