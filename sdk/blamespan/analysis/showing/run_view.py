@@ -1,4 +1,7 @@
-"""A run as people look at it: its steps with blame, evidence and rules, its agents, its suspects. Pure."""
+"""A run as people look at it: its steps with blame, evidence and checks, its agents, its suspects. Pure.
+
+Terminal, page, report and MCP draw the same view.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +13,16 @@ from dataclasses import dataclass
 from blamespan.analysis.showing.claims import ShownAnswer
 from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.known_failures import KnownFailure
-from blamespan.analysis.showing.legible import Passage, clean, passages
-from blamespan.analysis.showing.verdicts import (
-    contradicted_of,
-    order_text,
-    verification_text,
-    without_idle_suspects,
-)
+from blamespan.analysis.showing.legible import clean
+from blamespan.analysis.showing.verdicts import order_text, without_idle_suspects
 from blamespan.annotate import read_verifications
-from blamespan.attribution import Attribution, ModeBlame
+from blamespan.attribution import Attribution, Contradicted, ModeBlame, Verification
 from blamespan.guarding.recorded import GuardMark, read_guard_mark
-from blamespan.trace import MessageActionTrace, Step
-
-__all__ = ["AgentView", "RunView", "StepView", "view_of"]
+from blamespan.trace import MessageActionTrace, Step, Usage
 
 MAX_HEAT = 10
 """Heat of the step with the largest share; others in proportion."""
 _NEXT_SUSPECTS = 3
-_SHOWN_CHARS = 1_500
-_AROUND_CHARS = 500
-"""Seen before evidence that is far down."""
-_FOLDED_CHARS = 60_000
-"""Of one step: more is for the raw spans."""
-_RUN_CHARS = 3_000_000
-"""Of one run, after which steps show their beginning only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +30,18 @@ class StepView:
     """One step.
 
     Attributes:
-        step: It.
-        anchor: Its id on the page.
+        step: The step as it was recorded.
+        anchor: Its id on a page.
         agent: Who acted, cleaned.
         score: Its share of the blame, 0..1.
         heat: 0..10.
         is_decisive: Whether it decided the failure, or is the first suspect where no step is called decisive.
         is_in_set: Whether it belongs to the steps that hold most of the blame.
-        shown: What is seen of its text at once.
-        folded: What is seen when asked for: the rest, or all of it where *is_excerpt*.
-        is_excerpt: Whether *shown* is the place of the evidence rather than the beginning.
-        left_out: How many characters are not on the page at all.
-        given: What of its input no step before it says; folded away.
-        given_left_out: How many characters of that are not on the page.
-        evidence: Words that speak for its blame, as the tracer quotes them.
-        contradicted: Words elsewhere that it contradicts, and
-        contradicted_step: the step that says them; None for the task.
-        rules: Those it breaks or leaves open.
+        quotes: Words that speak for its blame, as the tracer quotes them, cleaned; the strongest first.
+        contradicts: Words elsewhere that it contradicts, cleaned; None where there are none.
+        rules: Checks that it breaks or leaves open.
         guard: What a guard decided on it while the run went on.
-        verified: What came of putting it to the test: the outcome and the counts in words; None where nobody did.
+        verification: What came of putting it to the test; None where nobody did.
     """
 
     step: Step
@@ -69,18 +51,16 @@ class StepView:
     heat: int
     is_decisive: bool
     is_in_set: bool
-    shown: tuple[Passage, ...]
-    folded: tuple[Passage, ...]
-    is_excerpt: bool
-    left_out: int
-    given: str
-    given_left_out: int
-    evidence: tuple[str, ...]
-    contradicted: str
-    contradicted_step: int | None
+    quotes: tuple[str, ...]
+    contradicts: Contradicted | None
     rules: tuple[BrokenRule, ...]
     guard: GuardMark | None
-    verified: tuple[str, str] | None = None
+    verification: Verification | None
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it is the decisive step or one of those that hold most of the blame."""
+        return self.is_decisive or self.is_in_set
 
     @property
     def duration_ns(self) -> int:
@@ -98,8 +78,7 @@ class AgentView:
         score: Its share of the blame, 0..1.
         modes: What it is blamed for, most likely first.
         steps: How many it made.
-        input_tokens: What its steps read.
-        output_tokens: What its steps wrote.
+        usage: The tokens of its steps; None where no step counts any.
     """
 
     name: str
@@ -107,8 +86,7 @@ class AgentView:
     score: float
     modes: tuple[ModeBlame, ...]
     steps: int
-    input_tokens: int
-    output_tokens: int
+    usage: Usage | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +94,7 @@ class RunView:
     """One run.
 
     Attributes:
-        trace: It.
+        trace: The run as it was recorded.
         verdict: On it; None where there is none to read. Of a run without a sign of failure it blames nobody.
         prefix: What ids on the page begin with, so that several runs can share one.
         task: What it was asked, cleaned.
@@ -126,14 +104,10 @@ class RunView:
         suspects: The next ones to look at.
         order: Why the decisive step is listed above one with a larger share; empty where there is none.
         possible: Who would be to blame if a run without a sign of failure had failed, most blamed first.
-        step_set: The fewest steps that hold most of the blame.
-        held: How much these hold, 0..1.
-        broken: Rules that it breaks or leaves open and that name no step of it.
-        is_checked: Whether rules were checked at all.
+        broken: Checks that the run breaks or leaves open and that name no step of it.
+        is_checked: Whether checks were made at all.
         answer: Where the claims of its answer come from; None where they were not followed.
         known: Known failures that it shows.
-        start_ns: When the first step began; 0 where the source has no clock.
-        end_ns: When the last step ended.
     """
 
     trace: MessageActionTrace
@@ -146,18 +120,39 @@ class RunView:
     suspects: tuple[StepView, ...]
     order: str
     possible: tuple[StepView, ...]
-    step_set: tuple[StepView, ...]
-    held: float
     broken: tuple[BrokenRule, ...]
     is_checked: bool
     answer: ShownAnswer | None
     known: tuple[KnownFailure, ...]
-    start_ns: int
-    end_ns: int
+
+    @property
+    def start_ns(self) -> int:
+        """When the first step began; 0 where the source has no clock."""
+        return min((step.start_ns for step in self.trace.steps), default=0)
+
+    @property
+    def end_ns(self) -> int:
+        """When the last step ended."""
+        return max((step.end_ns for step in self.trace.steps), default=0)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of all steps; None where no step counts any."""
+        return _add_usage(self.trace.steps)
+
+    @property
+    def step_set(self) -> tuple[StepView, ...]:
+        """The fewest steps that hold most of the blame."""
+        return tuple(step for step in self.steps if step.is_in_set)
+
+    @property
+    def held(self) -> float:
+        """How much of the blame the step set holds, 0..1."""
+        return sum(step.score for step in self.step_set)
 
     @property
     def rules(self) -> list[tuple[StepView | None, BrokenRule]]:
-        """List every rule that is broken or open, with its step; broken ones first."""
+        """Every check that is broken or open, with its step; broken ones first."""
         rules: list[tuple[StepView | None, BrokenRule]] = [(None, rule) for rule in self.broken]
         rules += [(step, rule) for step in self.steps for rule in step.rules]
         return sorted(rules, key=lambda item: item[1].outcome != "fail")
@@ -182,16 +177,18 @@ def view_of(
     known: Sequence[KnownFailure] = (),
     *,
     prefix: str = "",
+    with_idle_suspects: bool = False,
 ) -> RunView:
     """Lay out a run.
 
     Args:
-        trace: It.
+        trace: The run.
         verdict: On it, if there is one.
-        rules: What rules say of it; None where none were checked.
+        rules: What checks say of it; None where none were made.
         answer: Where its answer comes from; None where nobody looked.
         known: Known failures that it shows.
         prefix: For ids on the page.
+        with_idle_suspects: Whether a run without a sign of failure shows who would be to blame if it had failed.
     """
     by_step: dict[int | None, list[BrokenRule]] = defaultdict(list)
     for rule in rules or ():
@@ -199,7 +196,7 @@ def view_of(
     possible: tuple[StepView, ...] = ()
     ranked = [] if verdict is None else verdict.ranked_steps()[: 1 + _NEXT_SUSPECTS]
     order = "" if verdict is None else order_text(verdict)
-    if verdict is not None and not verdict.names_suspects:
+    if verdict is not None and not verdict.names_suspects and not with_idle_suspects:
         blamed = _steps(trace, verdict, by_step, prefix)
         possible = tuple([blamed[step.index] for step in ranked[:_NEXT_SUSPECTS]])
         verdict, ranked = without_idle_suspects(verdict), []
@@ -215,14 +212,10 @@ def view_of(
         suspects=tuple([steps[step.index] for step in ranked if not steps[step.index].is_decisive]),
         order=order,
         possible=possible,
-        step_set=tuple(step for step in steps if step.is_in_set),
-        held=sum(step.score for step in steps if step.is_in_set),
         broken=tuple(by_step[None]),
         is_checked=rules is not None,
         answer=answer,
         known=tuple(known),
-        start_ns=min((step.start_ns for step in trace.steps), default=0),
-        end_ns=max((step.end_ns for step in trace.steps), default=0),
     )
 
 
@@ -235,79 +228,31 @@ def _steps(
     has_blame = verdict is not None and verdict.abstained is None
     scores = [blame.score for blame in verdict.steps] if verdict and has_blame else [0.0] * len(trace.steps)
     quotes: dict[int, list[str]] = defaultdict(list)
+    contradicts: dict[int, Contradicted] = {}
     for item in verdict.evidence if verdict else ():
-        quotes[item.index].append(item.quote)
-    contradicted = contradicted_of(verdict) if verdict else {}
+        quotes[item.index].append(clean(item.quote))
+        if item.contradicts is not None:
+            contradicts.setdefault(item.index, Contradicted(item.contradicts.index, clean(item.contradicts.quote)))
     tests = (verdict.verified if verdict else ()) or read_verifications(trace)
-    verified = {item.index: (item.outcome, verification_text(item)) for item in tests}
-    highest, room = max(scores, default=0.0), _RUN_CHARS
-    views: list[StepView] = []
-    for step, score in zip(trace.steps, scores, strict=True):
-        text = _FoldedText.of(step.content, quotes[step.index], room)
-        given = step.input_text[: max(_SHOWN_CHARS, min(_FOLDED_CHARS, room - text.chars))]
-        room -= text.chars + len(given)
-        views.append(
-            StepView(
-                step=step,
-                anchor=f"{prefix}step-{step.index}",
-                agent=clean(step.agent),
-                score=score,
-                heat=math.ceil(MAX_HEAT * score / highest) if score > 0 else 0,
-                is_decisive=verdict is not None and step.index == verdict.decisive_step,
-                is_in_set=verdict is not None and step.index in verdict.step_set,
-                shown=text.shown,
-                folded=text.folded,
-                is_excerpt=text.is_excerpt,
-                left_out=text.left_out,
-                given=clean(given),
-                given_left_out=len(step.input_text) - len(given),
-                evidence=tuple(map(clean, quotes[step.index])),
-                contradicted=clean(contradicted[step.index].quote) if step.index in contradicted else "",
-                contradicted_step=contradicted[step.index].index if step.index in contradicted else None,
-                rules=tuple(rules.get(step.index, ())),
-                guard=read_guard_mark(step),
-                verified=verified.get(step.index),
-            )
+    verified = {item.index: item for item in tests}
+    highest = max(scores, default=0.0)
+    return tuple(
+        StepView(
+            step=step,
+            anchor=f"{prefix}step-{step.index}",
+            agent=clean(step.agent),
+            score=score,
+            heat=math.ceil(MAX_HEAT * score / highest) if score > 0 else 0,
+            is_decisive=verdict is not None and step.index == verdict.decisive_step,
+            is_in_set=verdict is not None and step.index in verdict.step_set,
+            quotes=tuple(quotes[step.index]),
+            contradicts=contradicts.get(step.index),
+            rules=tuple(rules.get(step.index, ())),
+            guard=read_guard_mark(step),
+            verification=verified.get(step.index),
         )
-    return tuple(views)
-
-
-@dataclass(frozen=True, slots=True)
-class _FoldedText:
-    """A step's text, parted into what is seen at once, what is folded away, and what is left out."""
-
-    shown: tuple[Passage, ...]
-    folded: tuple[Passage, ...]
-    is_excerpt: bool
-    left_out: int
-    chars: int
-
-    @classmethod
-    def of(cls, content: str, quotes: Sequence[str], room: int) -> _FoldedText:
-        """Part *content*; where evidence is far down, its place is seen rather than the beginning."""
-        most = max(_SHOWN_CHARS, min(_FOLDED_CHARS, room))
-        text = clean(content[:most])
-        left_out = max(0, len(content) - most)
-        every = passages(text, quotes)
-        evidence = next((number for number, passage in enumerate(every) if passage.is_evidence), None)
-        start = sum(len(passage.text) for passage in every[:evidence]) if evidence is not None else 0
-        if evidence is not None and start > _SHOWN_CHARS - _AROUND_CHARS:
-            around = text[start - _AROUND_CHARS : start + _SHOWN_CHARS - _AROUND_CHARS]
-            return cls((Passage("… "), *passages(around, quotes), Passage(" …")), every, True, left_out, len(text))
-        shown, folded = _split_at(every, _SHOWN_CHARS)
-        return cls(shown, folded, False, left_out, len(text))
-
-
-def _split_at(every: Sequence[Passage], at: int) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
-    """Part text after *at* characters."""
-    before: list[Passage] = []
-    after: list[Passage] = []
-    for passage in every:
-        fits = max(0, at)
-        at -= len(passage.text)
-        before += [Passage(passage.text[:fits], passage.is_evidence)] if fits else []
-        after += [Passage(passage.text[fits:], passage.is_evidence)] if len(passage.text) > fits else []
-    return tuple(before), tuple(after)
+        for step, score in zip(trace.steps, scores, strict=True)
+    )
 
 
 def _agents(trace: MessageActionTrace, verdict: Attribution | None) -> tuple[AgentView, ...]:
@@ -323,14 +268,15 @@ def _agents(trace: MessageActionTrace, verdict: Attribution | None) -> tuple[Age
             score=shares.get(agent.name, 0.0),
             modes=tuple(mode for mode in modes if mode.agent == agent.name),
             steps=len(by_agent[agent.name]),
-            input_tokens=_tokens(by_agent[agent.name])[0],
-            output_tokens=_tokens(by_agent[agent.name])[1],
+            usage=_add_usage(by_agent[agent.name]),
         )
         for agent in trace.agents
     ]
     return tuple(sorted(views, key=lambda agent: -agent.score))
 
 
-def _tokens(steps: Iterable[Step]) -> tuple[int, int]:
+def _add_usage(steps: Iterable[Step]) -> Usage | None:
     counted = [step.usage for step in steps if step.usage]
-    return sum(usage.input_tokens for usage in counted), sum(usage.output_tokens for usage in counted)
+    if not counted:
+        return None
+    return Usage(sum(usage.input_tokens for usage in counted), sum(usage.output_tokens for usage in counted))
