@@ -1,4 +1,4 @@
-"""The commands `blamespan train` and `blamespan evaluate`; everything heavy is imported when one runs."""
+"""The commands `blamespan lab train` and `blamespan lab evaluate`; everything heavy is imported when one runs."""
 
 from __future__ import annotations
 
@@ -68,11 +68,13 @@ def train(
     *,
     outcomes: bool,
 ) -> None:
-    """Train a tracer by RECIPE, a TOML file, or teach `auto` by the labels of `blamespan annotate` and known outcomes.
+    """Train a tracer by RECIPE, or teach `auto` by labels.
 
-    Example:  blamespan train tracer_model/recipes/lexical.toml --data ~/data/aegis
+    RECIPE is a TOML file. Labels are those of `blamespan annotate`, and known outcomes.
 
-    Example:  blamespan train --labels labels.jsonl --data traces/
+    Example:  blamespan lab train tracer_model/recipes/lexical.toml --data ~/data/aegis
+
+    Example:  blamespan lab train --labels labels.jsonl --data traces/
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.toml_records import peek
@@ -83,7 +85,7 @@ def train(
         return
     if outcomes or (recipe is None) == (labels is None):
         raise ConfigError(
-            "expected a RECIPE, --labels FILE or --outcomes, got none or several. `blamespan train --help` shows all"
+            "expected a RECIPE, --labels FILE or --outcomes, got none or several. See `blamespan lab train --help`"
         )
     model = peek(recipe, "model") if recipe is not None else ""
     if updates is not None and model != "language-model":
@@ -343,7 +345,7 @@ evaluate.add_command(evaluate_feedback)
 def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json: bool) -> None:
     """Score (agent, mode) pairs on AEGIS.
 
-    Example:  blamespan evaluate aegis --data ~/data/aegis/validation.jsonl.xz
+    Example:  blamespan lab evaluate aegis --data ~/data/aegis/validation.jsonl.xz
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measuring.aegis import evaluate_aegis
@@ -375,7 +377,7 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
 def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
     """Score decisive steps and agents on Who&When.
 
-    Example:  blamespan evaluate who-and-when --data ~/data/who_and_when
+    Example:  blamespan lab evaluate who-and-when --data ~/data/who_and_when
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measuring.tables import print_steps
@@ -402,7 +404,7 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     Each file by itself, then all together, beside what chance and plain rules score.
 
-    Example:  blamespan evaluate steps ~/data/bigbench_mistake/*.jsonl.xz --tracer network
+    Example:  blamespan lab evaluate steps ~/data/bigbench_mistake/*.jsonl.xz --tracer network
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measuring.tables import print_steps
@@ -425,7 +427,7 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
 
 @evaluate.command("generated")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate` made.")
 @click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="all", show_default=True)
 @_TRACER
 @_JSON
@@ -434,7 +436,7 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
     The tracer is not told that a sound run succeeded.
 
-    Example:  blamespan evaluate generated --data ~/data/heldout --tracer network
+    Example:  blamespan lab evaluate generated --data ~/data/heldout --tracer network
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.corpus.storage import read_corpus
@@ -462,7 +464,7 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     The tracer is not told how a run ended.
 
-    Example:  blamespan evaluate clean ~/data/tau_bench/gpt-4o-airline.json.xz
+    Example:  blamespan lab evaluate clean ~/data/tau_bench/gpt-4o-airline.json.xz
     """
     from blamespan_lab.measuring.clean import evaluate_clean, hide_outcome
     from blamespan_lab.recorded_runs import read_recorded
@@ -500,7 +502,7 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
     were given; played ones do. What a broken check says of a step, its weight, is how much more often it is broken
     where a mistake is labelled than in sound runs.
 
-    Example:  blamespan evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
+    Example:  blamespan lab evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
     """
     from blamespan_lab.measuring.check_rates import count_broken, write_rates
     from blamespan_lab.recorded_runs import read_recorded
@@ -544,7 +546,7 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
     that is not told, whether the sound twin has the same step blamed, whether a mistake is followed to another agent,
     and whether a quotation shows it.
 
-    Example:  blamespan evaluate programs tracer_model/transcripts/tiny --played
+    Example:  blamespan lab evaluate programs tracer_model/transcripts/tiny --played
     """
     for package in ("autogen_ext", "langgraph") if played else ():
         require(package, "demo")
@@ -584,7 +586,7 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
     The tracer is not told how a run ended. A head learns from the other files, and from 40, 100 and all runs of the
     same file with other tasks.
 
-    Example:  blamespan evaluate outcomes ~/data/outcomes/*.jsonl.xz
+    Example:  blamespan lab evaluate outcomes ~/data/outcomes/*.jsonl.xz
     """
     require("sklearn", "train")
     from blamespan_lab.console import log_to_stderr
@@ -611,7 +613,7 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
 
 
 @evaluate.command("pairs")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate edits` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate edits` made.")
 @click.option(
     "--side",
     type=click.Choice(["all", "train", "every-kind", "held-out", "new-sources"]),
@@ -628,7 +630,7 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
     One mistake is also moved from one agent to another: `moved` is how often the blame follows to both. The tracer is
     not told how a run ended.
 
-    Example:  blamespan evaluate pairs --data ~/data/edits
+    Example:  blamespan lab evaluate pairs --data ~/data/edits
     """
     from blamespan.importing.recorded import RecordedRun
     from blamespan_lab.console import log_to_stderr
@@ -656,14 +658,14 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
 
 
 @evaluate.command("paradigms")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate edits` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate edits` made.")
 @_JSON
 def evaluate_on_paradigms(data: Path, *, as_json: bool) -> None:
     """Compare ways to train what points at contradicted steps: supervised, contrastive, by AgenTracer's reward.
 
     Each is fitted to the pairs to learn from and measured on held-out ones, by evidence alone.
 
-    Example:  blamespan evaluate paradigms --data ~/data/edits
+    Example:  blamespan lab evaluate paradigms --data ~/data/edits
     """
     from blamespan_lab.auto.recipe import AutoRecipe
     from blamespan_lab.console import log_to_stderr
@@ -679,12 +681,12 @@ def evaluate_on_paradigms(data: Path, *, as_json: bool) -> None:
 
 
 @evaluate.command("schemata")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate` made.")
 @_JSON
 def evaluate_on_schemata(data: Path, *, as_json: bool) -> None:
     """Measure whether failures are known again by schemata of other runs' failures, and sound runs left alone.
 
-    Example:  blamespan evaluate schemata --data corpora/small
+    Example:  blamespan lab evaluate schemata --data corpora/small
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.corpus.storage import read_corpus
@@ -709,7 +711,7 @@ def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, na
 
     Verdicts come from results of `analyze`, or are made now from traces.
 
-    Example:  blamespan evaluate labels results.jsonl --labels labels.jsonl
+    Example:  blamespan lab evaluate labels results.jsonl --labels labels.jsonl
     """
     from blamespan.labels.people import by_run
     from blamespan_lab.measuring.labels import evaluate_labels

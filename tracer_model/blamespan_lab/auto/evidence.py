@@ -26,7 +26,7 @@ from blamespan_lab.auto.objectives import OBJECTIVES, UPDATES_PER_BATCH, Options
 from blamespan_lab.edits.generate import LabelledPair
 from blamespan_tracer.auto.observed_run import ObservedRun, observe
 from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, EvidenceModel, evidence_features
-from blamespan_tracer.checks import CONTRACTS, apply_checks
+from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
 
 __all__ = ["EvidenceExample", "fit_evidence", "lay_out_pairs", "observe_all"]
 
@@ -64,7 +64,7 @@ def observe_all(traces: Iterable[MessageActionTrace]) -> Iterator[ObservedRun]:
 
 
 def _observe(trace: MessageActionTrace) -> ObservedRun:
-    run = observe(trace, apply_checks(CONTRACTS, trace))
+    run = observe(trace, apply_checks(VERDICT_CHECKS, trace))
     return replace(run, claims=replace(run.claims, claims=()))
 
 

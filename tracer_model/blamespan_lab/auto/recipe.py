@@ -16,7 +16,7 @@ class AutoData:
     """What to train on, relative to the data folder.
 
     Attributes:
-        pairs: Folder that `blamespan generate edits` made; sources that its recipe holds out are not learnt from.
+        pairs: Folder that `blamespan lab generate edits` made; sources that its recipe holds out are not learnt from.
         every_kind: Whether kinds of edits that it holds out are; no to measure weights on kinds that they do not know.
         most_pairs: Most pairs that are learnt from.
         transcripts: Files of written runs of whose failures the decisive step is known: patterns, relative to the

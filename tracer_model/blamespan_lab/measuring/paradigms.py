@@ -45,7 +45,7 @@ def compare_paradigms(recipe: AutoRecipe, folder: Path) -> dict[Paradigm, Paradi
 
     Args:
         recipe: Size, epochs and seed; its paradigm does not count.
-        folder: As `blamespan generate edits` left it.
+        folder: As `blamespan lab generate edits` left it.
 
     Raises:
         ConfigError: if there are no pairs on one of the sides.
@@ -54,7 +54,7 @@ def compare_paradigms(recipe: AutoRecipe, folder: Path) -> dict[Paradigm, Paradi
     if not train or not held_out:
         raise ConfigError(
             f"expected pairs to learn from and held-out ones in {str(folder)!r}, got {len(train)} and {len(held_out)}. "
-            "Make them: blamespan generate edits"
+            "Make them: blamespan lab generate edits"
         )
     runs = runs_of_pairs([*train, *held_out])
     observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))

@@ -1,6 +1,6 @@
 """Measure a tracer on labelled steps, Who&When's or any others, beside baselines that read little or nothing.
 
-`blamespan evaluate who-and-when` and `steps` print these figures.
+`blamespan lab evaluate who-and-when` and `steps` print these figures.
 
 One baseline is a step model that understands nothing, a logistic regression on plain features of steps. Any tracer must
 beat it: trained and tested on the same corpus by cross-validation, it scores what position, role and surface give away.
@@ -99,7 +99,7 @@ def read_labelled_steps(path: str | Path) -> list[RecordedRun]:
     if not labelled:
         raise ConfigError(
             f"expected runs with a labelled step in {str(path)!r}, got {len(runs)} without. Name another file; labels "
-            "that people made beside the runs are for: blamespan evaluate labels"
+            "that people made beside the runs are for: blamespan lab evaluate labels"
         )
     return labelled
 

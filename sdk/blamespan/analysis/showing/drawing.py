@@ -64,7 +64,7 @@ class Picture:
         console: Where to; its width and its colours are kept.
         run: What.
         verdict: Who is to blame.
-        rules: What contracts say; None where none were checked.
+        rules: What checks say; None where none were checked.
         known: Known failures that it shows.
     """
 

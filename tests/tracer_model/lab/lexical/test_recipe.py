@@ -72,7 +72,7 @@ def test_every_recipe_here_can_be_read(path: Path) -> None:
     """Each says how to run it, and fits the record."""
     read = READERS[peek(path, "model")]
 
-    assert f"blamespan train tracer_model/recipes/{path.name}" in path.read_text(encoding="utf-8")
+    assert f"blamespan lab train tracer_model/recipes/{path.name}" in path.read_text(encoding="utf-8")
     assert read(path).name == path.stem
 
 
