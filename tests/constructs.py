@@ -1,6 +1,4 @@
-"""Write docs/constructs.md from the tests: what is recorded of each construct of each framework.
-
-    scripts/constructs
+"""What is recorded of each construct of each framework, as the tests say it: a page of the reference.
 
 A test marked `@pytest.mark.construct(framework, name)` is a row: the first sentence of its docstring says what is
 recorded, and the drawing it compares with is shown below. Tests are read, not run, so no framework is needed.
@@ -10,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["PAGE", "Construct", "constructs", "page"]
-
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "constructs.md"
 TESTS = ROOT / "tests" / "integrations"
 FIRST = ("AutoGen", "LangGraph")
 """Frameworks that open the page; others follow by name."""
@@ -31,8 +25,6 @@ HEAD = """\
 Each row is a test that runs the real framework and compares the whole rebuilt trace with a literal, shown below the
 table. A drawing has a line per step: its index, the agent, what kind of step it is and what it says, then to whom it
 is addressed, the steps it builds on, how it ended and what it cost.
-
-This page is written from the tests by `scripts/constructs`; a test fails where it is out of date.
 """
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -55,11 +47,6 @@ class Construct:
     drawings: tuple[str, ...]
     file: str
     test: str
-
-
-def main() -> None:
-    PAGE.write_text(page(constructs(TESTS)))
-    sys.stderr.write(f"wrote {PAGE.relative_to(ROOT)}\n")
 
 
 def constructs(folder: Path) -> list[Construct]:
@@ -141,8 +128,7 @@ def _dedented(text: str) -> str:
 def _framework(rows: Sequence[Construct]) -> Iterator[str]:
     yield "| construct | what is recorded | test |\n|---|---|---|\n"
     for row in rows:
-        link = f"[{row.test}](../{row.file})"
-        yield f"| {_cell(row.name)} | {_cell(row.says)} | {link} |\n"
+        yield f"| {_cell(row.name)} | {_cell(row.says)} | `{row.file}::{row.test}` |\n"
     by_drawings: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         by_drawings.setdefault(row.drawings, []).append(row.name)
@@ -159,7 +145,3 @@ def _cell(text: str) -> str:
 
 def _html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    main()

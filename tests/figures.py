@@ -3,7 +3,7 @@
     scripts/figures [--data FOLDER] [ROW ...]
 
 A row says what it is about, which command measures it, and where the figures stand in the JSON that the command prints
-(`blamespan train` writes it as log.json). DATA in a command is the folder of `--data`. Measuring a row keeps its
+(`blamespan lab train` writes it as log.json). DATA in a command is the folder of `--data`. Measuring a row keeps its
 figures with their 95 % intervals, the digest of the weights, the machine and the day.
 
 A page has a table between `<!-- figures: NAME -->` and `<!-- end of figures -->`, and a figure within a sentence
@@ -114,7 +114,7 @@ def _run(command: str, data: Path) -> tuple[Any, str]:
     """Return the document of a command, run once for all of its rows, and the digest of the weights that it asks."""
     words = [word.replace("DATA", str(data)) for word in shlex.split(command)]
     with tempfile.TemporaryDirectory() as folder:
-        is_training = words[:2] == ["blamespan", "train"]
+        is_training = words[:2] == ["blamespan", "lab", "train"]
         words += ["--out", folder] if is_training else ["--json"]
         words = [file for word in words for file in (sorted(map(str, ROOT.glob(word))) if "*" in word else [word])]
         called = [sys.executable, "-m", *words] if words[0] == "blamespan" else words
@@ -178,7 +178,7 @@ def _costs(rows: Mapping[str, Row], shipped: str) -> str:
 
 
 _TABLES: Mapping[str, Callable[[Mapping[str, Row], str], str]] = {"short": _short, "exact": _exact, "costs": _costs}
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
 
 
 def _range(row: Row) -> str:

@@ -78,7 +78,7 @@ def test_page_shows_each_drawing_once(folder: Path) -> None:
         "## AutoGen",
         "<details><summary>Swarm &lt;handoff></summary>",
         "## LangGraph",
-        "| stream | The same \\| trace. | [test_stream](../test_some.py) |",
+        "| stream | The same \\| trace. | `test_some.py::test_stream` |",
         "<details><summary>invoke; stream</summary>",
         "## Zebra",
         "<details><summary>Swarm</summary>",

@@ -21,7 +21,7 @@ from blamespan.importing.selection import time_of
 from blamespan.plugins import plugins, require
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
-from blamespan_collector.options import SectionedHelp, folder_of, folder_options, options, settings_of, shown
+from blamespan_collector.options import SettingsHelp, folder_of, folder_options, options, settings_of, shown
 from blamespan_collector.status import OUTCOME_HEAD_FILE, SCHEMATA_FILE, STEP_HEAD_FILE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["collect"]
 
 
-@click.group(cls=SectionedHelp, invoke_without_command=True)
+@click.group(cls=SettingsHelp, invoke_without_command=True)
 @click.pass_context
 @click.option("--check", is_flag=True, help="Check the settings, files, addresses and tracer; print them; exit.")
 @options
@@ -43,7 +43,7 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
     until they are complete, annotated and forwarded once; logs, metrics and other spans pass untouched.
     SIGTERM or Ctrl-C delivers what there is time for; the rest waits in the journal for the next start.
 
-    Example:  blamespan collect --forward http://localhost:14318
+    Example:  blamespan collect --forward http://localhost:14318 --log-level info
     """
     if context.invoked_subcommand is not None:
         context.obj = chosen
@@ -107,7 +107,7 @@ def resend_command(
     """Send again what was set aside, or what was delivered lately and a backend has lost.
 
     Backends that acknowledge before they persist lose their last seconds when they are killed. What a collector
-    delivered is kept for --keep-delivered-s, and goes out again as the same bytes, in order, to the sinks that may have
+    delivered is kept for keep-delivered-s, and goes out again as the same bytes, in order, to the sinks that may have
     lost it; the file and the store of runs have it. A collector that runs on the journal begins within a second, else
     the next one does. Without --since or --aside it tells what there is.
 

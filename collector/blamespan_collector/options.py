@@ -1,6 +1,7 @@
 """Command-line options, variables and the configuration file, all made from the fields of the settings.
 
-click's order of sources is ours: a flag, then its `BLAMESPAN_*` variable, then the file, then the default.
+Every setting has a `BLAMESPAN_*` variable and a name in the file; those that an operator types have an option, too.
+click's order of sources is ours: an option, then its variable, then the file, then the default.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError
 from blamespan_collector.receiving.tokens import read_tokens
 from blamespan_collector.settings import DEFAULT_PAGE, CollectorSettings, Limits, ListenAddress
-
-__all__ = ["SectionedHelp", "folder_of", "folder_options", "local_store", "options", "settings_of", "shown"]
 
 _Command = Callable[..., None]
 _PATHS = frozenset(
@@ -43,13 +42,16 @@ _STORE = Path("store") / "runs.db"
 _FOLDER = ("journal", "grpc", "http")
 """What says where the journal is: without the first, the two others."""
 _ADDRESSES = frozenset(("grpc", "http", "monitor", "page"))
-
+_OPTIONS = frozenset(
+    ("grpc", "http", "forward", "headers", "out", "page", "store", "tracer", "journal", "log_level"),
+)
+"""The settings that have an option; the others are set in the file or by their variable."""
 
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Where spans come in": ("grpc", "http", "http_hosts", "tls_cert", "tls_key", "tls_client_ca", "token_file"),
     "Where they go": ("forward", "headers", "forward_ca", "forward_cert", "forward_key", "max_forward_bytes", "out"),
     "Where verdicts go beside them": ("evaluations", "phoenix", "langfuse"),
-    "Runs to look at": ("page", "page_hosts", "store", "store_max_age_s", "store_max_bytes"),
+    "Runs to look at": ("page", "page_hosts", "jaeger_ui", "store", "store_max_age_s", "store_max_bytes"),
     "Verdicts": ("tracer", "tracer_processes", "deadline_s"),
     "When a trace is complete, and how much is held": ("quiet_s", "idle_s", "max_age_s", "max_traces", "max_bytes"),
     "The journal": (
@@ -58,25 +60,55 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Limits on requests": ("max_request_bytes", "max_request_spans", "max_span_attributes"),
     "Watching the collector": ("monitor", "log_format", "log_level", "self_tracing"),
 }
-"""The settings by what they are about, as the help lists them."""
+"""The settings by what they are about, as `--help-settings` lists them."""
 
 
-class SectionedHelp(SuggestingGroup):
-    """A command whose help lists its options in sections, and says of their variables once what holds of each."""
+class SettingsHelp(SuggestingGroup):
+    """A command whose help ends with how to see the settings that have no option."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options: first those of no section, then each section."""
-        records = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
-        sections = {"Options": [name for name in records if not any(name in names for names in _SECTIONS.values())]}
-        for title, names in (sections | dict(_SECTIONS)).items():
-            with formatter.section(title):
-                formatter.write_dl([record for name in names if (record := records.get(name)) is not None])
-        with formatter.section("Variables"):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write where the other settings are."""
+        with formatter.section("Settings"):
             formatter.write_text(
-                "Every option has one: that of --quiet-s is BLAMESPAN_QUIET_S. A flag wins over its variable, that "
-                "over the file, that over the default."
+                "Every option is also a variable and a key of the file: BLAMESPAN_LOG_LEVEL, log-level. Settings "
+                "without an option, such as TLS, limits and times, are listed by --help-settings. An option wins over "
+                "its variable, that over the file, that over the default."
             )
-        self.format_commands(ctx, formatter)
+
+
+class _Setting(click.Option):
+    """A setting without an option: its value comes from its variable, the file or the default."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add nothing: the command line does not know it."""
+
+
+def list_settings() -> Iterator[tuple[str, list[tuple[str, str, str, str]]]]:
+    """Yield each section of the settings with its rows: name in the file, variable, default and meaning."""
+    settings = {setting.name: setting for setting in _settings()}
+    for title, names in _SECTIONS.items():
+        rows = []
+        for name in names:
+            setting = settings[name]
+            default = _SHOWN_DEFAULTS.get(name, _default(setting))
+            value = "none" if default in (None, ()) else str(default)
+            meaning = f"{setting.metadata['metavar']}: {setting.metadata['help']}"
+            rows.append((_name(setting), _variable(setting), value, meaning))
+        yield title, rows
+
+
+def _print_settings(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    formatter = context.make_formatter()
+    formatter.write_text("Every setting: its key in the file and its variable, its default and its meaning.")
+    for title, rows in list_settings():
+        with formatter.section(title):
+            formatter.write_dl(
+                [(name, f"{variable}. {meaning}  [default: {default}]") for name, variable, default, meaning in rows]
+            )
+    click.echo(formatter.getvalue().rstrip())
+    context.exit()
 
 
 class _Several(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone
@@ -96,9 +128,17 @@ class _Header(_Several):
 
 
 def options(command: _Command) -> _Command:
-    """Add to *command* an option for every setting, and `--config`."""
+    """Add to *command* every setting, most without an option, `--config` and `--help-settings`."""
     for setting in reversed(list(_settings())):
         command = _option(setting)(command)
+    command = click.option(
+        "--help-settings",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_settings,
+        help="List every setting with its variable, and exit.",
+    )(command)
     return _config_option(command)
 
 
@@ -111,7 +151,7 @@ def _config_option(command: _Command) -> _Command:
         is_eager=True,
         expose_value=False,
         callback=_read_file,
-        help="TOML file with the settings below under the same names.",
+        help='TOML file of settings: `log-level = "info"`.',
     )(command)
 
 
@@ -173,7 +213,7 @@ def shown(settings: CollectorSettings) -> Iterator[tuple[str, str]]:
             value = tuple(f"{name}=***" for name, _ in value)
         if isinstance(value, tuple):
             value = ", ".join(value)
-        yield _flag(setting).removeprefix("--"), "none" if value is None or value == "" else str(value)
+        yield _name(setting), "none" if value is None or value == "" else str(value)
     yield "tokens", f"{len(settings.tokens)} known" if settings.tokens else "none"
 
 
@@ -185,9 +225,13 @@ def _settings() -> Iterator[Field[Any]]:
             yield setting
 
 
-def _flag(setting: Field[Any]) -> str:
-    flag: str = setting.metadata.get("flag", f"--{setting.name.replace('_', '-')}")
-    return flag
+def _name(setting: Field[Any]) -> str:
+    name: str = setting.metadata.get("name", setting.name.replace("_", "-"))
+    return name
+
+
+def _variable(setting: Field[Any]) -> str:
+    return f"BLAMESPAN_{_name(setting).replace('-', '_').upper()}"
 
 
 def _default(setting: Field[Any]) -> Any:
@@ -204,16 +248,19 @@ def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
     is_several = isinstance(default, tuple)
     several = (_Header() if setting.name == "headers" else _Several()) if is_several else None
     shown_default: bool | str = _SHOWN_DEFAULTS.get(setting.name, default not in (None, ()))
+    has_option = setting.name in _OPTIONS
     return click.option(
-        _flag(setting),
+        f"--{_name(setting)}",
         setting.name,
-        envvar=f"BLAMESPAN_{_flag(setting).removeprefix('--').replace('-', '_').upper()}",
+        cls=click.Option if has_option else _Setting,
+        hidden=not has_option,
+        envvar=_variable(setting),
         show_default=shown_default,
         default=default,
         multiple=is_several,
         type=several,
         metavar=setting.metadata["metavar"],
-        help=setting.metadata["help"],
+        help=setting.metadata["help"] + (" Repeatable." if is_several else ""),
     )
 
 
@@ -224,7 +271,7 @@ def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> 
         document = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"expected a TOML file at {path!r}: {error}") from error
-    settings = {_flag(setting).removeprefix("--"): setting for setting in _settings()}
+    settings = {_name(setting): setting for setting in _settings()}
     values: dict[str, Any] = {}
     for key, value in document.items():
         setting = settings.get(key.replace("_", "-"))

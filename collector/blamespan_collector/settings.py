@@ -1,6 +1,6 @@
-"""What can be set: one record per concern, one field per setting, whose metadata is its flag's help.
+"""What can be set: one record per concern, one field per setting, whose metadata is its help.
 
-`options.py` reads them: a flag wins over a `BLAMESPAN_*` variable, that over the file, that over the default.
+`options.py` reads them: an option wins over a `BLAMESPAN_*` variable, that over the file, that over the default.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ class CollectorSettings:
     http_hosts: tuple[str, ...] = field(
         default=(),
         metadata={
-            "flag": "--http-host",
+            "name": "http-host",
             "metavar": "NAME",
-            "help": "Further name that OTLP/HTTP and the monitor are asked for by. May be given again.",
+            "help": "Further name that OTLP/HTTP and the monitor are asked for by.",
         },
     )
     monitor: ListenAddress | None = field(
@@ -166,13 +166,13 @@ class CollectorSettings:
         metadata=_about(
             "URL",
             "Backend: grpc(s)://HOST:PORT or http(s)://HOST:PORT[/PATH]. /v1/traces is appended to a base URL; a path "
-            "whose last part is traces is used as it is. May be given again.",
+            "whose last part is traces is used as it is.",
         ),
     )
     headers: tuple[tuple[str, str], ...] = field(
         default=(),
         repr=False,
-        metadata={"flag": "--header", "metavar": "NAME=VALUE", "help": "Sent with what is forwarded."},
+        metadata={"name": "header", "metavar": "NAME=VALUE", "help": "Sent with what is forwarded."},
     )
     forward_ca: Path | None = field(
         default=None, metadata=_about("FILE", "Trust backends with a certificate of this CA (PEM).")
@@ -182,7 +182,7 @@ class CollectorSettings:
     out: str | None = field(default=None, metadata=_about("FILE", "Append traces as OTLP-JSON lines; `-`: stdout."))
     evaluations: tuple[str, ...] = field(
         default=(),
-        metadata=_about("URL", "OTLP logs backend that gets verdicts as gen_ai.evaluation.result. May be given again."),
+        metadata=_about("URL", "OTLP logs backend that gets verdicts as gen_ai.evaluation.result."),
     )
     phoenix: str | None = field(
         default=None, metadata=_about("URL", "Phoenix that gets verdicts as span annotations; key: PHOENIX_API_KEY.")
@@ -211,9 +211,9 @@ class CollectorSettings:
     page_hosts: tuple[str, ...] = field(
         default=(),
         metadata={
-            "flag": "--page-host",
+            "name": "page-host",
             "metavar": "NAME",
-            "help": "Further name that the page is asked for by, as behind a proxy. May be given again.",
+            "help": "Further name that the page is asked for by, as behind a proxy.",
         },
     )
     jaeger_ui: str | None = field(
@@ -228,7 +228,7 @@ class CollectorSettings:
     )
     keep_delivered_bytes: int = field(
         default=256 * 1024 * 1024,
-        metadata=_about("BYTES", "Most of that, and an eighth of --max-journal-bytes; 0: nothing is kept."),
+        metadata=_about("BYTES", "Most of that, and an eighth of max-journal-bytes; 0: nothing is kept."),
     )
     max_forward_bytes: int = field(
         default=MAX_FORWARD_BYTES, metadata=_about("BYTES", "Largest request sent to a backend.")
@@ -292,20 +292,17 @@ class CollectorSettings:
         self._check_pair("tls_cert", "tls_key")
         self._check_pair("forward_cert", "forward_key")
         if self.tls_client_ca and not self.tls_cert:
-            raise ConfigError("--tls-client-ca needs --tls-cert and --tls-key: clients are asked inside TLS only")
+            raise ConfigError("tls-client-ca needs tls-cert and tls-key: clients are asked inside TLS only")
 
     def _check_choice(self, name: str, value: str, choices: tuple[str, ...]) -> None:
         if value not in choices:
-            raise ConfigError(f"{_flag(name)} must be one of {', '.join(choices)}, got {value!r}")
+            raise ConfigError(f"{name.replace('_', '-')} must be one of {', '.join(choices)}, got {value!r}")
 
     def _check_pair(self, cert: str, key: str) -> None:
         if bool(getattr(self, cert)) != bool(getattr(self, key)):
-            given, missing = (cert, key) if getattr(self, cert) else (key, cert)
-            raise ConfigError(f"{_flag(given)} needs {_flag(missing)} beside it: TLS takes a certificate and its key")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+            names = (cert.replace("_", "-"), key.replace("_", "-"))
+            given, missing = names if getattr(self, cert) else reversed(names)
+            raise ConfigError(f"{given} needs {missing} beside it: TLS takes a certificate and its key")
 
 
 def _check_positive(name: str, value: float, default: object, *, may_be_zero: bool = False) -> None:

@@ -18,10 +18,10 @@ from blamespan_collector.store import RunStore
 __all__ = ["OUTCOME_HEAD_FILE", "SCHEMATA_FILE", "STEP_HEAD_FILE", "status"]
 
 OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
-"""Name of the head for outcomes, where `blamespan train --outcomes` writes it beside a store."""
+"""Name of the head for outcomes, where `blamespan lab train --outcomes` writes it beside a store."""
 
 STEP_HEAD_FILE: Final = "steps.safetensors"
-"""Name of the head for steps, where `blamespan train --labels` writes it beside a store."""
+"""Name of the head for steps, where `blamespan lab train --labels` writes it beside a store."""
 
 SCHEMATA_FILE: Final = "schemata.toml"
 """Name of the file in which `blamespan schemata` keeps known failures beside a store."""
@@ -31,7 +31,7 @@ SCHEMATA_FILE: Final = "schemata.toml"
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def status(store: Path | None, *, as_json: bool) -> None:
-    """Say what is stored, how many runs have a known outcome, and what was learnt from them.
+    """Say how many runs are stored, and what was learnt from them.
 
     Example:  blamespan status
     """
@@ -46,9 +46,9 @@ def status(store: Path | None, *, as_json: bool) -> None:
     click.echo(f"outcomes      {counts['failed']} failed, {counts['succeeded']} succeeded, {counts['unknown']} unknown")
     refused = f", {document['unreadable_labels']} unreadable lines" if document["unreadable_labels"] else ""
     click.echo(f"labels        {document['labels']} in {LABELS_FILE}{refused}")
-    how = "blamespan train --outcomes learns one from 20 failed and 20 sound runs"
+    how = "blamespan lab train --outcomes learns one from 20 failed and 20 sound runs"
     click.echo(f"outcome head  {_format_head(document['outcome_head'], how, _describe_outcomes)}")
-    how = "blamespan train --labels learns one from 8 labelled failures, better from 25"
+    how = "blamespan lab train --labels learns one from 8 labelled failures, better from 25"
     click.echo(f"step head     {_format_head(document['step_head'], how, _describe_steps)}")
 
 

@@ -6,7 +6,7 @@
 
 The team and the graph are those of `blamespan demo`: real ones, whose models are scripted. That is why it is known
 beforehand how each run ends, and said on its span; every fifth run keeps it to itself, as most programs do.
-Without that word there is no false-alarm watch: docs/grafana.md says how a program of yours says it.
+Without that word there is no false-alarm watch: docs/how-to/grafana.md says how a program of yours says it.
 """
 
 from __future__ import annotations

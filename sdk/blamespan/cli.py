@@ -1,4 +1,4 @@
-"""The `blamespan` command: a group of what the installed packages offer.
+"""The `blamespan` command and `blamespan lab`: groups of what the installed packages offer.
 
 Exit codes: 0 done, 1 failed, 2 misused. Data goes to stdout, talk to stderr.
 """
@@ -16,9 +16,26 @@ from blamespan._version import __version__
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 from blamespan.plugins import load_entry, missing_extra, plugins
 
-__all__ = ["SuggestingGroup", "cli", "main"]
-
 _COMMANDS = "blamespan.commands"
+"""The entry points that offer the commands of the first page."""
+_LAB_COMMANDS = "blamespan.lab"
+"""The entry points that offer the commands below `blamespan lab`."""
+_HEADINGS = {
+    _COMMANDS: {
+        "Watch": ("demo", "collect", "open", "status"),
+        "Look": ("analyze", "show", "summary"),
+        "Say": ("annotate", "learn", "schemata"),
+        "Act": ("verify", "guard", "mcp"),
+        "Make, train and measure": ("lab",),
+    },
+    _LAB_COMMANDS: {
+        "Make": ("generate", "probe"),
+        "Train": ("train",),
+        "Measure": ("evaluate", "stress"),
+        "Try": ("replay", "checks", "modes"),
+    },
+}
+"""The headings of each group's help, in order, and the commands below each."""
 
 
 class SuggestingGroup(click.Group):
@@ -38,13 +55,15 @@ class SuggestingGroup(click.Group):
 
 
 class _Commands(SuggestingGroup):
-    """Finds commands among the entry points, so that each package brings its own."""
+    """Finds commands among the entry points of the group's name, so that each package brings its own."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(plugins(_COMMANDS))
+        """List the names of the commands."""
+        return list(plugins(self._entry_points))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = plugins(_COMMANDS).get(cmd_name)
+        """Load a command; one that cannot be loaded says why when it is called."""
+        entry = plugins(self._entry_points).get(cmd_name)
         if entry is None:
             return None
         try:
@@ -53,6 +72,22 @@ class _Commands(SuggestingGroup):
             return _unavailable(cmd_name, str(missing))
         except ImportError as error:  # one broken package must not take the other commands with it
             return _unavailable(cmd_name, f"{cmd_name!r} of {entry.value!r} cannot be loaded: {error}")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below their headings; those of other packages come last."""
+        headings = _HEADINGS[self._entry_points]
+        names = self.list_commands(ctx)
+        others = [name for name in names if not any(name in ours for ours in headings.values())]
+        limit = formatter.width - 6 - max(map(len, names), default=0)
+        for title, ours in {**headings, "Others": others}.items():
+            commands = [(name, command) for name in ours if (command := self.get_command(ctx, name)) is not None]
+            if commands:
+                with formatter.section(title):
+                    formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in commands])
+
+    @property
+    def _entry_points(self) -> str:
+        return _LAB_COMMANDS if self.name == "lab" else _COMMANDS
 
 
 def _unavailable(name: str, reason: str) -> click.Command:
@@ -72,6 +107,14 @@ def cli() -> None:
     """Say which agent failed, at which step and how.
 
     Quick look:  blamespan demo
+    """
+
+
+@click.group(cls=_Commands)
+def lab() -> None:
+    """Make labelled runs, train tracers, and measure them.
+
+    Example:  blamespan lab generate small --out corpora/small
     """
 
 

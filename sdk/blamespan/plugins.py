@@ -33,6 +33,7 @@ PARTS = {
     "network_options": "blamespan_tracer.command_options:NETWORK_OPTIONS",
     "note_run": "blamespan_tracer.run_notes:note_run",
     "outcome_figures": "blamespan_tracer.outcome_head:read_outcome_figures",
+    "print_advice": "blamespan_lab.rerun.feedback.command:print_advice",
     "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
     "retry": "blamespan_lab.rerun.feedback.retrying:retry",
     "step_figures": "blamespan_tracer.step_head:read_step_figures",
@@ -40,6 +41,7 @@ PARTS = {
     "store_folder": "blamespan_collector.local_runs:store_folder",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",
     "stored_trace": "blamespan_collector.stored_trace:stored_trace",
+    "write_report": "blamespan_collector.page.report:write_report",
 }
 """Where the parts are that `blamespan` takes from a package that imports it, by name."""
 _PACKAGES_OF_EXTRA = {

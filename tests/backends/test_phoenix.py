@@ -48,7 +48,7 @@ def runs() -> list[list[Span]]:
 
 @contextmanager
 def collecting(folder: Path, url: str, *options: str) -> Iterator[CollectorProcess]:
-    collector = CollectorProcess(folder, url, ("--phoenix", url, *options))
+    collector = CollectorProcess(folder, url, options, environment={**os.environ, "BLAMESPAN_PHOENIX": url})
     folder.mkdir(exist_ok=True)
     collector.spawn()
     collector.wait_ready()
@@ -118,7 +118,7 @@ def test_phoenix_has_each_span_and_each_verdict_once(backend: str, tmp_path: Pat
         send(collector, traces)  # again: the collector knows them
     with collecting(tmp_path / "second", backend) as collector:  # with a journal that knows nothing
         deliver(collector, traces)
-    third = CollectorProcess(tmp_path / "third", backend, ("--phoenix", backend))
+    third = CollectorProcess(tmp_path / "third", backend, environment={**os.environ, "BLAMESPAN_PHOENIX": backend})
     (tmp_path / "third").mkdir()
     third.spawn()
     third.wait_ready()

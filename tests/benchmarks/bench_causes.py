@@ -3,10 +3,10 @@
     scripts/bench causes [--quick] [--only PART] [--failures N] [--corpus FOLDER] [--data FOLDER] [--json]
 
 Failures of simulated teams, on tasks of a family and in words that no bundled tracer learnt from, are verified and
-shared out. With a corpus of `blamespan generate heldout`, the tracer `causal-graph` is held against `auto` on it.
-Conflicts of instructions are played as `blamespan generate conflicts` does; with a folder of recorded runs, sound ones
-are counted in which a lower instruction is said to be obeyed. One run of 1,000 agents and 20,000 steps is analyzed in a
-process of its own, and looked at on the page. Exit code 1 where a bar is missed.
+shared out. With a corpus of `blamespan lab generate heldout`, the tracer `causal-graph` is held against `auto` on it.
+Conflicts of instructions are played as `blamespan lab generate conflicts` does; with a folder of recorded runs, sound
+ones are counted in which a lower instruction is said to be obeyed. One run of 1,000 agents and 20,000 steps is analyzed
+in a process of its own, and looked at on the page. Exit code 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("scripts/bench causes", description="How well causes are found.")
     parser.add_argument("--quick", action="store_true", help="few failures: a minute or two, rough")
     parser.add_argument("--failures", type=int, metavar="N", help="to verify and to share out (150; quick: 18)")
-    parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="of `blamespan generate heldout`, or like it")
+    parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="of `blamespan lab generate heldout`, or like it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with tau_bench and outcomes: recorded runs")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; repeatable (all)")

@@ -4,7 +4,7 @@
 
 Agent traces of 12 spans with 1 KB of content, 120 spans a request, 4 connections, sent by a process on the same
 machine. Ours runs with its journal and its default tracer and forwards to a process that only counts; the others
-store in SQLite. docs/reliability.md says how to read the figures. Exit code 1 where a bar is missed.
+store in SQLite. docs/why/reliability.md says how to read the figures. Exit code 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _ours(seconds: float, open_traces: int, options: list[str]) -> Iterator[tupl
     for key, (title, protocol, pace) in loads.items():
         with blamespan(*options) as server:
             yield key, _loaded(server, title, seconds, protocol=protocol, pace=pace)
-    with blamespan("--max-traces", str(2 * open_traces), "--max-bytes", "2000000000", *options) as server:
+    with blamespan(*options, max_traces=2 * open_traces, max_bytes=2_000_000_000) as server:
         yield "open", _held_open(server, open_traces)
 
 

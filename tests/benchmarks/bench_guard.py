@@ -4,7 +4,7 @@
 
 Rows: `solved` (tasks under faults with no guard, with one that asks again at random, and with ours; sound runs that are
 disturbed; unsupported claims in final answers), `forbidden` (ways to a forbidden tool), `time`, `budgets`, `same` (what
-an observing guard changes). docs/benchmarks.md says how to read them. Exit code 1 where a bar is missed.
+an observing guard changes). docs/why/benchmarks.md says how to read them. Exit code 1 where a bar is missed.
 """
 
 from __future__ import annotations

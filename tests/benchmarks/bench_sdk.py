@@ -3,7 +3,7 @@
     scripts/bench sdk [--quick] [--rounds N] [--json]
 
 A LangGraph loop of 200 nodes and an AutoGen chat of 30 turns, 1 KB a message. Each recorder runs in fresh processes
-of one interpreter with the same packages, in turn with the others, so that noise hits all alike. docs/benchmarks.md
+of one interpreter with the same packages, in turn with the others, so that noise hits all alike. docs/why/benchmarks.md
 says how to read the figures. Exit code 1 where a bar is missed.
 """
 

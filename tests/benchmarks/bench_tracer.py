@@ -30,7 +30,7 @@ from tests.benchmarks.offline_archives import runs as made_up
 from blamespan.trace import MessageActionTrace
 
 ROOT = Path(__file__).parents[2]
-TRACERS = ("lexical", "contracts", "network", "auto")
+TRACERS = ("lexical", "checks", "network", "auto")
 MIN_PER_S = 50.0
 """Bar of the network, traces in a second from rebuilt trace to verdict, on two CPU cores."""
 

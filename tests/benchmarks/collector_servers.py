@@ -151,8 +151,9 @@ class TableCounter:
 
 
 @contextmanager
-def blamespan(*options: str) -> Iterator[Server]:
+def blamespan(*options: str, **settings: int) -> Iterator[Server]:
     """Start ours with its journal and its default tracer, forwarding over HTTP to a sink that only counts."""
+    variables = {f"BLAMESPAN_{name.upper()}": str(value) for name, value in settings.items()}
     with (
         _folder() as folder,
         _process([sys.executable, "-m", "tests.benchmarks.collector_sink"], folder / "sink.log") as sink,
@@ -162,7 +163,7 @@ def blamespan(*options: str) -> Iterator[Server]:
             *(sys.executable, "-m", "blamespan", "collect", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"),
             *("--forward", sink_url, "--journal", str(folder / "journal"), *options),
         ]
-        with _process(command, folder / "blamespan.log") as collector:
+        with _process(command, folder / "blamespan.log", variables) as collector:
             ready = _said(collector, folder / "blamespan.log", r"ready .*\n")[0]
             at = dict(re.findall(r"(\w+)=(\S+)", ready))
             name = f"blamespan ({at['tracer']})"

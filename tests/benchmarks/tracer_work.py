@@ -64,7 +64,7 @@ def parts(_: None = None) -> dict[str, float]:
     from blamespan_tracer.alternatives.network.inputs import read_runs
     from blamespan_tracer.alternatives.network.step_features import step_features
     from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-    from blamespan_tracer.checks import CONTRACTS, ExaminedRun
+    from blamespan_tracer.checks import VERDICT_CHECKS, ExaminedRun
     from blamespan_tracer.representation import analyse, represent
 
     tracer = cast(NetworkTracer, _state["tracer"])
@@ -84,7 +84,7 @@ def parts(_: None = None) -> dict[str, float]:
     analyses = timed("analysis", lambda: [analyse(trace) for trace in traces])
     examined = [ExaminedRun(trace, analysis) for trace, analysis in zip(traces, analyses, strict=True)]
     timed("representation", lambda: [(represent(run.trace, run.analysis), step_features(run)) for run in examined])
-    timed("checks", lambda: [check.apply(run) for run in examined for check in CONTRACTS])
+    timed("checks", lambda: [check.apply(run) for run in examined for check in VERDICT_CHECKS])
     runs = timed(
         "all reading", lambda: read_runs(traces, tracer.lexicon, tracer.network.vocabulary, tracer.network.features)
     )

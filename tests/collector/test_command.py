@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -59,20 +59,40 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "blamespan", "collect", *arguments]
 
 
-def finished(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, check=False, cwd=HERE)
+def variables(settings: Mapping[str, object]) -> dict[str, str]:
+    """Return this process's variables, and those of settings that have no option."""
+    return os.environ | {f"BLAMESPAN_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+def finished(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=HERE,
+        env=variables(settings),
+    )
 
 
 _numbers = itertools.count()
 
 
 @contextmanager
-def started(*arguments: str, journal: Path | None = None) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+def started(
+    *arguments: str, journal: Path | None = None, **settings: object
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Start a collector on free ports, with a journal of its own, and read its ready line."""
     folder = journal or Path(os.environ["XDG_STATE_HOME"]) / f"journal{next(_numbers)}"
     free = ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--journal", str(folder)]
     process = subprocess.Popen(
-        command(*free, *arguments), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE
+        command(*free, *arguments),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=HERE,
+        env=variables(settings),
     )
     try:
         assert process.stderr
@@ -92,7 +112,7 @@ def written(path: Path) -> list[Sequence[Span]]:
 def test_signal_delivers_what_is_held_and_exits_in_order(tmp_path: Path, number: signal.Signals) -> None:
     """A run held when the signal comes is annotated and written; the exit code says that nothing was lost."""
     path = tmp_path / "traces.jsonl"
-    with started("--out", str(path), "--quiet-s", "60") as (process, told):
+    with started("--out", str(path), quiet_s=60) as (process, told):
         GrpcExporter(told["grpc"], insecure=True).export([span_to_sdk(span) for span in run(1)])
         HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(2)[1:]])
         process.send_signal(number)
@@ -109,8 +129,8 @@ def test_complete_trace_is_forwarded_to_the_next_collector(tmp_path: Path) -> No
     """Two collectors in a row: what the first annotates, the second writes."""
     path = tmp_path / "traces.jsonl"
     with (
-        started("--out", str(path), "--quiet-s", "0.1") as (_, second),
-        started("--forward", f"http://{second['http']}", "--quiet-s", "0.1") as (_, first),
+        started("--out", str(path), quiet_s=0.1) as (_, second),
+        started("--forward", f"http://{second['http']}", quiet_s=0.1) as (_, first),
     ):
         HttpExporter(f"http://{first['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
         deadline = time.monotonic() + 15
@@ -123,7 +143,7 @@ def test_complete_trace_is_forwarded_to_the_next_collector(tmp_path: Path) -> No
 def test_unreachable_backend_costs_nothing(tmp_path: Path) -> None:
     """What reaches no backend by the end waits in the journal, which is said, and reaches it after the next start."""
     journal, path = tmp_path / "journal", tmp_path / "traces.jsonl"
-    with started("--forward", "http://127.0.0.1:9", "--quiet-s", "0.1", "--drain-s", "1", journal=journal) as (
+    with started("--forward", "http://127.0.0.1:9", quiet_s=0.1, drain_s=1, journal=journal) as (
         process,
         told,
     ):
@@ -132,9 +152,9 @@ def test_unreachable_backend_costs_nothing(tmp_path: Path) -> None:
         code = process.wait(15)
         assert process.stderr
         said = process.stderr.read()
-    with started("--out", str(path), "--quiet-s", "0.1") as (_, second):
+    with started("--out", str(path), quiet_s=0.1) as (_, second):
         forward = f"http://{second['http']}"
-        with started("--forward", forward, "--quiet-s", "0.1", journal=journal) as (first, _):
+        with started("--forward", forward, journal=journal, quiet_s=0.1) as (first, _):
             first.terminate()
             first.wait(15)
     assert code == 0
@@ -158,8 +178,8 @@ def test_last_line_counts_what_was_set_aside(tmp_path: Path) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     journal = tmp_path / "journal"
-    forward = ["--forward", f"http://127.0.0.1:{server.server_address[1]}", "--quiet-s", "0.1", "--page", "none"]
-    with started(*forward, journal=journal) as (process, told):
+    forward = ["--forward", f"http://127.0.0.1:{server.server_address[1]}", "--page", "none"]
+    with started(*forward, journal=journal, quiet_s=0.1) as (process, told):
         HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
         process.terminate()
         process.wait(15)
@@ -167,7 +187,7 @@ def test_last_line_counts_what_was_set_aside(tmp_path: Path) -> None:
         refused = process.stderr.read().splitlines()[-1]
     status[0] = 200
     resent = finished("resend", "--aside", "--journal", str(journal))
-    with started(*forward, journal=journal) as (process, _):
+    with started(*forward, journal=journal, quiet_s=0.1) as (process, _):
         process.terminate()
         process.wait(15)
         assert process.stderr
@@ -189,7 +209,7 @@ def test_killed_collector_loses_nothing(tmp_path: Path) -> None:
     with started("--out", str(path), journal=journal) as (process, told):
         HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
         process.kill()
-    with started("--out", str(path), "--quiet-s", "0.1", journal=journal) as (process, _):
+    with started("--out", str(path), journal=journal, quiet_s=0.1) as (process, _):
         process.terminate()
         code = process.wait(15)
         assert process.stderr
@@ -203,7 +223,7 @@ def test_second_signal_ends_at_once() -> None:
     """Who does not want to wait for the drain signals twice."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         backend = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with started("--forward", backend, "--quiet-s", "60", "--drain-s", "9") as (process, told):
+        with started("--forward", backend, quiet_s=60, drain_s=9) as (process, told):
             HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
             process.terminate()
             time.sleep(1)
@@ -253,14 +273,18 @@ def test_non_loopback_address_is_warned_of(tmp_path: Path) -> None:
     done.communicate()
 
     assert "--http 0.0.0.0:0 is reachable from elsewhere without TLS" in said[0]
-    assert "takes spans from anybody who reaches it: set --token-file" in said[1]
+    assert "takes spans from anybody who reaches it: set token-file" in said[1]
 
 
 def test_json_log_holds_nothing_else(tmp_path: Path) -> None:
-    """With `--log-format json` every line on stderr is an object, the ready line and the last words too."""
-    options = ["--out", str(tmp_path / "out"), "--log-format", "json", "--journal", str(tmp_path / "journal")]
+    """With the log in JSON every line on stderr is an object, the ready line and the last words too."""
+    options = ["--out", str(tmp_path / "out"), "--journal", str(tmp_path / "journal")]
     process = subprocess.Popen(
-        command(*options, "--grpc", "none", "--http", "127.0.0.1:0"), stderr=subprocess.PIPE, text=True, cwd=HERE
+        command(*options, "--grpc", "none", "--http", "127.0.0.1:0"),
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=HERE,
+        env=variables({"log_format": "json"}),
     )
     assert process.stderr
     first = process.stderr.readline()
@@ -276,8 +300,8 @@ def test_check_tells_what_counts_without_starting(tmp_path: Path) -> None:
     """`--check` prints every setting but no secret, tries everything, and says that it would work."""
     tokens = tmp_path / "tokens"
     tokens.write_text("# ours\na-long-secret\n")
-    options = ["--out", str(tmp_path / "out"), "--token-file", str(tokens), "--header", "authorization=hush"]
-    done = finished(*options, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--check")
+    options = ["--out", str(tmp_path / "out"), "--header", "authorization=hush"]
+    done = finished(*options, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--check", token_file=tokens)
 
     assert (done.returncode, done.stderr) == (
         0,
@@ -295,8 +319,8 @@ def test_check_tells_everything_that_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "cert").write_text("no certificate")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        tls = ["--tls-cert", str(tmp_path / "cert"), "--tls-key", str(tmp_path / "cert")]
-        done = finished("--check", "--forward", "localhost:4317", "--http", f"127.0.0.1:{port}", "--grpc", "none", *tls)
+        arguments = ("--check", "--forward", "localhost:4317", "--http", f"127.0.0.1:{port}", "--grpc", "none")
+        done = finished(*arguments, tls_cert=tmp_path / "cert", tls_key=tmp_path / "cert")
 
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
@@ -319,7 +343,7 @@ def test_check_of_a_dead_backend_fails(tmp_path: Path) -> None:
 
 def test_stdout_gets_data_only() -> None:
     """With `--out -` traces are on stdout and talk is on stderr."""
-    with started("--out", "-", "--quiet-s", "0.1") as (process, told):
+    with started("--out", "-", quiet_s=0.1) as (process, told):
         HttpExporter(f"http://{told['http']}/v1/traces").export([span_to_sdk(span) for span in run(1)])
         assert process.stdout
         line = process.stdout.readline()
@@ -356,13 +380,9 @@ def test_taken_port_is_named(kind: str) -> None:
         (["--out", "-", "--grpc", "none", "--http", "none"], "got 'none' for both"),
         (["--out", "-", "--http", "4318"], "expected an address as HOST:PORT, or 'none', got '4318'"),
         (["--forward", "localhost:4317"], "expected a backend's URL"),
-        (["--out", "-", "--idle-s", "0"], "idle_s must be above 0"),
         (["--out", "-", "--header", "secret"], "expected a header as NAME=VALUE"),
         (["--out", "-", "--tracer", "nobody"], "expected --tracer to be one of "),
-        (["--out", "-", "--tls-cert", "x"], "--tls-cert needs --tls-key beside it"),
-        (["--out", "-", "--tls-client-ca", "x"], "--tls-client-ca needs --tls-cert and --tls-key"),
-        (["--out", "-", "--token-file", "/nonexistent"], "expected a file of tokens, one a line"),
-        (["--out", "-", "--journal-sync", "never"], "--journal-sync must be one of full, normal, got 'never'"),
+        (["--out", "-", "--quiet-s", "1"], "No such option"),
         (["--out", "-", "--config", "/nonexistent"], "expected a TOML file at '/nonexistent'"),
         (["--out", "/nonexistent/x"], "expected a file to append traces to"),
     ],
@@ -376,13 +396,32 @@ def test_wrong_use_is_exit_code_two(arguments: list[str], said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"idle_s": 0}, "idle_s must be above 0"),
+        ({"tls_cert": "x"}, "tls-cert needs tls-key beside it"),
+        ({"tls_key": "x"}, "tls-key needs tls-cert beside it"),
+        ({"tls_client_ca": "x"}, "tls-client-ca needs tls-cert and tls-key"),
+        ({"token_file": "/nonexistent"}, "expected a file of tokens, one a line"),
+        ({"journal_sync": "never"}, "journal-sync must be one of full, normal, got 'never'"),
+    ],
+)
+def test_wrong_setting_is_exit_code_two(setting: dict[str, object], said: str) -> None:
+    """What has no option is held to the same, under its name in the file."""
+    done = finished("--out", "-", **setting)
+
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+
+
 def test_settings_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An argument wins over a variable, a variable over the default."""
+    """A variable wins over the file, the file over the default."""
     path = tmp_path / "traces.jsonl"
     monkeypatch.setenv("BLAMESPAN_OUT", str(path))
     monkeypatch.setenv("BLAMESPAN_QUIET_S", "0.1")
-    monkeypatch.setenv("BLAMESPAN_MAX_TRACES", "0")
-    with started("--max-traces", "5") as (_, told):
+    (tmp_path / "blamespan.toml").write_text("max-traces = 0\nquiet-s = -1\n")
+    monkeypatch.setenv("BLAMESPAN_MAX_TRACES", "5")
+    with started("--config", str(tmp_path / "blamespan.toml")) as (_, told):
         counts = httpx.get(f"http://{told['http']}/healthz", trust_env=False).json()
 
     assert told["to"] == str(path)
@@ -400,7 +439,7 @@ def test_help_needs_nothing_installed() -> None:
     shown = CliRunner().invoke(collect, ["--help"]).output
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "that of --quiet-s is BLAMESPAN_QUIET_S" in shown
+    assert "listed by --help-settings" in " ".join(shown.split())
 
 
 def test_missing_extra_names_its_install() -> None:

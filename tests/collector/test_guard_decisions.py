@@ -11,10 +11,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.run_view import view_of
+from blamespan.cli import cli
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span, SpanEvent
-from blamespan_collector.page.report import report
 from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.service.metrics import Metrics
 from tests.collector.fakes import run
@@ -75,7 +75,7 @@ def test_page_shows_the_mark_and_its_reason_as_text(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     request = ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(replace(trace, steps=steps))))
     path.write_text(f"{request_to_json(request)}\n")
-    done = CliRunner().invoke(report, [str(path), "--out", str(tmp_path / "report.html")])
+    done = CliRunner().invoke(cli, ["show", str(path), "--html", str(tmp_path / "report.html")])
     text = (tmp_path / "report.html").read_text()
 
     assert done.exit_code == 0, done.output

@@ -16,8 +16,6 @@ from blamespan_collector.command import collect
 from blamespan_collector.options import options, settings_of, shown
 from blamespan_collector.settings import CollectorSettings, Limits, ListenAddress
 
-DOCS = Path(__file__).parents[2] / "docs" / "collector.md"
-
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -113,7 +111,8 @@ def test_tokens_come_from_file_and_variable(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "tokens"
     path.write_text("# since May\nfirst-token\n\n  second-token  \n")
     monkeypatch.setenv("BLAMESPAN_TOKEN", "third-token first-token")
-    read = settings("--out", "-", "--token-file", str(path))
+    monkeypatch.setenv("BLAMESPAN_TOKEN_FILE", str(path))
+    read = settings("--out", "-")
 
     assert read.tokens == ("third-token", "first-token", "second-token")
     assert "token-" not in repr(dataclasses.replace(read, token_file=None))
@@ -139,29 +138,22 @@ def test_default_addresses_are_of_this_machine() -> None:
     assert all(address.is_loopback for address in (read.grpc, read.http))
 
 
-def test_every_setting_is_documented() -> None:
-    """docs/collector.md names every setting, its variable and its default."""
-    text = DOCS.read_text()
-    missing = [name for name, _ in shown(settings("--out", "-")) if name != "tokens" and f"`--{name}`" not in text]
+def test_every_setting_has_a_variable_and_a_key_and_is_listed() -> None:
+    """`--help-settings` lists each setting once: its key in the file, its variable, its default and its meaning."""
+    text = CliRunner().invoke(collect, ["--help-settings"], terminal_width=400).output
+    names = [name for name, _ in shown(settings("--out", "-")) if name != "tokens"]
+    listed = dict(re.findall(r"^  ([a-z-]+) +(BLAMESPAN_[A-Z_]+)\. .+\[default: .+\]$", text, re.MULTILINE))
 
-    assert missing == []
-
-
-def test_every_option_has_the_variable_that_the_help_says() -> None:
-    """The help says once how a variable is named, and that holds of each option."""
-    named = {
-        option.opts[0]: option.envvar
-        for option in collect.params
-        if isinstance(option, click.Option) and option.name not in ("check", "help")
-    }
-
-    assert named == {flag: f"BLAMESPAN_{flag.removeprefix('--').replace('-', '_').upper()}" for flag in named}
+    assert sorted(listed) == sorted(names)
+    assert listed == {name: f"BLAMESPAN_{name.replace('-', '_').upper()}" for name in listed}
 
 
-def test_help_lists_every_option_once() -> None:
-    """In sections by what it is about: none is left out, none comes twice."""
+def test_command_line_has_what_an_operator_types() -> None:
+    """A dozen settings are options; the help says where the others are, and no command line takes them."""
     text = CliRunner().invoke(collect, ["--help"], terminal_width=200).output
-    listed = re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, re.MULTILINE)
+    listed = set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, re.MULTILINE))
+    settings_listed = {f"--{name}" for name, _ in shown(settings("--out", "-"))} & listed
 
-    assert sorted(listed) == sorted([*(option.opts[0] for option in collect.params), "--help"])
-    assert "\nThe journal:\n" in text
+    assert listed == settings_listed | {"--check", "--config", "--help", "--help-settings"}
+    assert len(listed) <= 14
+    assert CliRunner().invoke(collect, ["--quiet-s", "1"]).exit_code == 2

@@ -130,15 +130,15 @@ async def test_run_page_says_where_the_answer_comes_from(tmp_path: Path) -> None
 
 
 async def test_large_run_has_its_claims_followed_when_asked(tmp_path: Path) -> None:
-    """A run of 1,100 steps opens without them, and with them by the button for contracts; what is drawn is bounded."""
+    """A run of 1,100 steps opens without them, and with them by the button for checks; what is drawn is bounded."""
     text = " ".join(f"{index}{index}7" for index in range(1, 60))
     store = stored(
         tmp_path / "runs.db", *annotated(talk(1, [f"word {text if n == 1_099 else n}" for n in range(1_100)]))
     )
-    plain, asked = [(await got(store, f"/run/{1:032x}{query}")).text for query in ("", "?contracts=1")]
+    plain, asked = [(await got(store, f"/run/{1:032x}{query}")).text for query in ("", "?checks=1")]
 
     assert "Where the answer comes from" not in plain
-    assert "Check contracts and follow claims" in plain
+    assert "Apply checks and follow claims" in plain
     assert "Where the answer comes from" in asked
     assert len(re.findall('<li class="(?:no-source|contradicted)">', asked)) == 40
     assert "further values are not shown" in asked
@@ -314,7 +314,7 @@ async def test_trace_without_agents_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        (f"/run/{2:032x}", 404, "It may have been let go: --store-max-age-s and --store-max-bytes"),
+        (f"/run/{2:032x}", 404, "It may have been let go: store-max-age-s and store-max-bytes"),
         ("/run/%3Cscript%3E", 404, "No run '<script>' is stored"),
         ("/run/%00", 404, "is stored"),
         (f"/run/{2:032x}.json", 404, "is stored"),
@@ -433,7 +433,7 @@ async def test_names_of_others_are_refused(tmp_path: Path, host: str, status: in
         answer = await client.get("/", headers={"host": host})
 
     assert answer.status_code == status
-    assert ("--page-host NAME" in answer.text) == (status == 421)
+    assert ("BLAMESPAN_PAGE_HOST" in answer.text) == (status == 421)
 
 
 async def test_only_reading_is_allowed(tmp_path: Path) -> None:

@@ -49,12 +49,12 @@ def test_run_that_is_sent_is_on_the_page(tmp_path: Path) -> None:
     """With nothing but a page a collector takes spans, judges the run and shows it; a kill changes nothing."""
     journal = tmp_path / "journal"
     store = RunStore(journal / "store" / "runs.db")
-    quick = ("--page", "127.0.0.1:0", "--quiet-s", "0.1")
-    with started(*quick, journal=journal) as (_, told):
+    quick = ("--page", "127.0.0.1:0")
+    with started(*quick, journal=journal, quiet_s=0.1) as (_, told):
         send(told, 1)
         assert until_stored(store, 1) == [f"{1:032x}"]
         answer = httpx.get(f"http://{told['page']}/run/{1:032x}", trust_env=False)
-    with started(*quick, journal=journal) as (_, told):
+    with started(*quick, journal=journal, quiet_s=0.1) as (_, told):
         send(told, 2)
         found = until_stored(store, 2)
         page = httpx.get(f"http://{told['page']}/", trust_env=False)
@@ -99,8 +99,6 @@ def test_default_page_in_use_does_not_keep_spans_out(
             ("--store", "none", "--out", "-", "--page", "127.0.0.1:0"),
             "expected a --store for the --page at 127.0.0.1:0",
         ),
-        (("--store-max-bytes", "0"), "store_max_bytes must be above 0"),
-        (("--store-max-age-s", "-1"), "store_max_age_s must be above 0"),
         (("--store", "/dev/null/x"), "expected a file for the store of runs that can be written, got '/dev/null/x'"),
         (("--page", "4320"), "expected an address as HOST:PORT, or 'none', got '4320'"),
     ],
@@ -111,6 +109,14 @@ def test_wrong_settings_are_named(tmp_path: Path, arguments: tuple[str, ...], sa
     done = finished(*free, *arguments)
 
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("name", ["store_max_bytes", "store_max_age_s"])
+def test_bounds_of_the_store_are_above_zero(tmp_path: Path, name: str) -> None:
+    """A store that may hold nothing is refused before anything starts."""
+    done = finished("--grpc", "none", "--http", "127.0.0.1:0", "--journal", str(tmp_path / "journal"), **{name: -1})
+
+    assert (done.returncode, f"{name} must be above 0" in done.stderr) == (2, True), done.stderr
 
 
 def test_newer_store_is_refused_at_the_start(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`blamespan report`: one file that needs nothing else."""
+"""`blamespan show --html`: one file that needs nothing else."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from blamespan.cli import cli
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.trace import MessageActionTrace
-from blamespan_collector.page.report import report
+from blamespan_collector.page import report
 from tests.collector.documents import HOSTILE, OURS, Document
 from tests.sdk.talks import talk
 
@@ -29,13 +30,13 @@ def written(path: Path, *traces: MessageActionTrace) -> Path:
 
 
 def reported(*arguments: object) -> Result:
-    return CliRunner().invoke(report, [str(argument) for argument in arguments])
+    return CliRunner().invoke(cli, ["show", *map(str, arguments)])
 
 
 def test_report_stands_alone(tmp_path: Path) -> None:
     """The file loads nothing, and its policy lets nothing run but the style and the script that are in it."""
     source = written(tmp_path / "traces.jsonl", talk(1), talk(2, task="Count the lamps."))
-    done = reported(source, "--out", tmp_path / "report.html")
+    done = reported(source, "--html", tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', unescape(text))
 
@@ -54,7 +55,7 @@ def test_report_stands_alone(tmp_path: Path) -> None:
 def test_report_holds_the_runs_as_otlp_json(tmp_path: Path) -> None:
     """What `Copy as OTLP-JSON` copies is the run with its verdict."""
     source = written(tmp_path / "traces.jsonl", talk(1, HOSTILE, task=HOSTILE[1]))
-    reported(source, "--out", tmp_path / "report.html")
+    reported(source, "--html", tmp_path / "report.html")
     [document] = re.findall(r'id="run-1-otlp">(.*?)</script>', (tmp_path / "report.html").read_text(), re.DOTALL)
     spans = list(spans_from_proto(request_from_json(document).resource_spans))
     rebuilt = rebuild(spans)
@@ -69,7 +70,7 @@ def test_hostile_runs_stay_text(tmp_path: Path) -> None:
         tmp_path / "<script>alert(1)<!--.jsonl", *(talk(n, HOSTILE, task=text, agents=(text, "b")) for n, text in
         enumerate(HOSTILE, 1))
     )  # fmt: skip
-    reported(source, "--out", tmp_path / "report.html")
+    reported(source, "--html", tmp_path / "report.html")
     page = Document((tmp_path / "report.html").read_text())
 
     assert page.tags <= OURS | {"style"}
@@ -78,14 +79,16 @@ def test_hostile_runs_stay_text(tmp_path: Path) -> None:
     assert len(page.scripts) == 1 + len(HOSTILE)
 
 
-def test_runs_left_out_are_counted(tmp_path: Path) -> None:
-    """More runs than asked for are left out, with how to have them."""
+def test_runs_left_out_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More runs than a page shows are left out, and it says how many; --run chooses one."""
+    monkeypatch.setattr(report, "_MOST_RUNS", 2)
     source = written(tmp_path / "traces.jsonl", *map(talk, range(1, 6)))
-    done = reported(source, "--out", tmp_path / "report.html", "--most", 2)
+    done = reported(source, "--html", tmp_path / "report.html")
 
     assert "2 runs, " in done.output
-    assert "3 are left out, --most 5 shows them" in done.output
+    assert "3 are left out: name fewer runs" in done.output
     assert "3 more are left out" in (tmp_path / "report.html").read_text()
+    assert "1 runs, " in reported(source, "--html", tmp_path / "report.html", "--run", 4).output
 
 
 @pytest.mark.parametrize(
@@ -93,14 +96,14 @@ def test_runs_left_out_are_counted(tmp_path: Path) -> None:
     [
         ("", "r.html", 1, "expected"),
         ("no json\n", "r.html", 1, "expected"),
-        (None, "no/such/folder/r.html", 1, "expected a file to write to, got --out"),
+        (None, "no/such/folder/r.html", 1, "expected a file to write to, got --html"),
     ],
 )
 def test_bad_input_is_named(tmp_path: Path, content: str | None, out: str, code: int, said: str) -> None:
     """Files that hold no run, and places that cannot be written, end with what was expected."""
     source = tmp_path / "traces.jsonl"
     written(source, talk(1)) if content is None else source.write_text(content)
-    done = reported(source, "--out", tmp_path / out)
+    done = reported(source, "--html", tmp_path / out)
 
     assert done.exit_code == code
     assert said in f"{done.output}{done.exception}"

@@ -239,8 +239,14 @@ def test_hangup_signal_has_tokens_read_again(tmp_path: Path) -> None:
     path.write_text(f"{OLD}\n")
     log = (tmp_path / "log").open("wb")
     command = [sys.executable, "-m", "blamespan", "collect", "--grpc", "none", "--http", "127.0.0.1:0", "--out"]
-    command += [str(tmp_path / "out"), "--journal", str(tmp_path / "journal"), "--token-file", str(path)]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    command += [str(tmp_path / "out"), "--journal", str(tmp_path / "journal")]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env={**os.environ, "BLAMESPAN_TOKEN_FILE": str(path)},
+    )
     try:
         url = "http://" + said(tmp_path / "log", "http=").split("http=")[1].split()[0]
         path.write_text(f"{NEW}\n")
@@ -272,8 +278,8 @@ def said(path: Path, text: str, within_s: float = 30) -> str:
     ("prepare", "reason"),
     [
         (lambda folder: ssl.create_default_context(cafile=folder / "ca.pem"), "it showed no certificate"),
-        (lambda folder: Files(_made(folder / "other")).client(), "does not trust our --tls-cert"),
-        (lambda folder: _stranger(folder), "its certificate is not of --tls-client-ca"),
+        (lambda folder: Files(_made(folder / "other")).client(), "does not trust our tls-cert"),
+        (lambda folder: _stranger(folder), "its certificate is not of tls-client-ca"),
     ],
     ids=["no certificate", "does not trust us", "a stranger's certificate"],
 )

@@ -43,7 +43,7 @@ def outputs(folder: Path, instances: int) -> list[list[bytes]]:
     """Send every piece to the instance its trace belongs to; give what each wrote, span by span."""
     paths = [folder / f"{instances}-{number}.jsonl" for number in range(instances)]
     with ExitStack() as running, httpx.Client(trust_env=False) as client:
-        here = [running.enter_context(started("--out", str(path), "--quiet-s", "30")) for path in paths]
+        here = [running.enter_context(started("--out", str(path), quiet_s=30)) for path in paths]
         for piece in pieces():
             _, told = here[zlib.crc32(bytes.fromhex(piece[0].trace_id)) % instances]
             body = request(piece).SerializeToString()

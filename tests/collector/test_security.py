@@ -280,7 +280,7 @@ async def test_refusal_of_a_name_says_what_to_do(tmp_path: Path) -> None:
     assert answer.status_code == 421
     assert status.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
     assert status.message.startswith("expected a Host header that names this machine, got 'evil.example'")
-    assert "--http-host NAME" in status.message
+    assert "BLAMESPAN_HTTP_HOST" in status.message
 
 
 async def test_request_without_a_host_is_answered(tmp_path: Path) -> None:

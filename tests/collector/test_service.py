@@ -130,5 +130,5 @@ async def test_own_spans_go_elsewhere(tmp_path: Path) -> None:
 def test_own_spans_cannot_come_back(tmp_path: Path) -> None:
     """Tracing itself into itself is refused: each span would cause the next."""
     here = ListenAddress("127.0.0.1", 4318)
-    with pytest.raises(ConfigError, match="--self-tracing must name another collector than this one"):
+    with pytest.raises(ConfigError, match="self-tracing must name another collector than this one"):
         Service(settings(tmp_path, http=here, self_tracing="http://localhost:4318"))

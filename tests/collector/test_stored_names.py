@@ -37,40 +37,37 @@ NAMES: Final[dict[str, Callable[[Path], str]]] = {
 }
 
 COMMANDS: Final[dict[str, tuple[Sequence[str], str]]] = {
-    "analyze": (("--tracer", "contracts"), "3 steps"),
-    "annotate": (("--by", "ann", "--tracer", "contracts"), "3 steps"),
-    "blame": (("--tracer", "contracts"), "%"),
-    "contracts": ((), "sum-holds"),
-    "evaluate clean": ((), "expected runs that succeeded in "),
-    "evaluate labels": (("--labels", "{folder}/labels.jsonl", "--tracer", "contracts"), "contracts"),
-    "evaluate outcomes": ((), "expected at least 20 failed and 20 sound runs to learn from, got 1 and 0"),
-    "evaluate steps": ((), "expected runs with a labelled step in "),
-    "feedback": (("--tracer", "contracts", "--by", "template"), "solver"),
+    "analyze": (("--tracer", "checks"), "3 steps"),
+    "annotate": (("--by", "ann", "--tracer", "checks"), "3 steps"),
+    "lab checks": ((), "sum-holds"),
+    "lab evaluate clean": ((), "expected runs that succeeded in "),
+    "lab evaluate labels": (("--labels", "{folder}/labels.jsonl", "--tracer", "checks"), "checks"),
+    "lab evaluate outcomes": ((), "expected at least 20 failed and 20 sound runs to learn from, got 1 and 0"),
+    "lab evaluate steps": ((), "expected runs with a labelled step in "),
     "guard try": ((), "1 runs"),
-    "mcp": (("--tracer", "contracts"), ID),
+    "mcp": (("--tracer", "checks"), ID),
     "open": (("--no-browser",), "http://"),
-    "replay": (("nowhere:make", "--step", "1", "--with", "36"), "module 'nowhere' cannot be imported"),
-    "report": (("--out", "{folder}/report.html", "--tracer", "contracts"), "1 runs"),
+    "lab replay": (("nowhere:make", "--step", "1", "--with", "36"), "module 'nowhere' cannot be imported"),
     "schemata add": (("--step", "1", "--file", "{folder}/s.toml", "--name", "sum"), "sum  "),
     "schemata match": (("--file", "{folder}/known.toml"), "1 of 1 runs show a known failure"),
-    "show": (("--tracer", "contracts"), "3 agents"),
+    "show": (("--tracer", "checks"), "3 agents"),
     "summary": ((), "1 runs"),
-    "verify": (("nowhere:make", "--correction", "99=36", "--tracer", "contracts"), "99"),
+    "verify": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
 }
 """Every command that reads traces: what it is given beside them, and what it says when it has read the run."""
 
 FIRST: Final = {"guard try": ("{folder}/policy.toml",)}
 """What is given before the traces."""
 
-ALONE: Final = {"analyze", "annotate", "feedback", "guard try", "mcp", "open", "report", "schemata add",
+ALONE: Final = {"analyze", "annotate", "guard try", "mcp", "open", "schemata add",
                 "schemata match", "show", "summary"}  # fmt: skip
 """Those that read this machine's store where nothing is named."""
 
 OTHER_ARGUMENTS: Final = {
-    ("blame", "program"), ("evaluate checks", "paths"), ("evaluate programs", "paths"), ("generate", "recipe"),
+    ("lab evaluate checks", "paths"), ("lab evaluate programs", "paths"), ("lab generate", "recipe"),
     ("guard check", "policy"), ("guard try", "policy"), ("learn", "program"),
-    ("probe", "folder"), ("replay", "program"), ("schemata drop", "names"), ("schemata edit", "name"),
-    ("schemata show", "name"), ("stress", "program"), ("train", "recipe"), ("verify", "program"),
+    ("lab probe", "folder"), ("lab replay", "program"), ("schemata drop", "names"), ("schemata edit", "name"),
+    ("schemata show", "name"), ("lab stress", "program"), ("lab train", "recipe"), ("verify", "program"),
 }  # fmt: skip
 """Arguments that name no traces, or files and folders of labelled runs alone."""
 
@@ -142,6 +139,19 @@ def test_every_command_with_a_trace_argument_is_in_the_table() -> None:
     assert arguments >= OTHER_ARGUMENTS
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [(("--html", "{folder}/runs.html"), "1 runs"), (("--advice", "--failed"), "solver"), (("--claims",), "12")],
+)
+def test_show_writes_pages_and_advice_of_stored_runs(options: Sequence[str], text: str, store: Path) -> None:
+    """What `show` writes instead of a drawing takes each name, too, and nothing for the whole store."""
+    given = [option.format(folder=store.parent) for option in options]
+
+    for name in (*(spell(store) for spell in NAMES.values()), None):
+        arguments = ["show", *([name] if name else []), "--tracer", "checks", *given]
+        assert text in said(CliRunner().invoke(cli, arguments)), arguments
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_name_of_a_stored_run_is_the_run(command: str, store: Path) -> None:
     """By its id, the beginning of it, its title, as the last one, and as the only run of a store."""
@@ -152,7 +162,7 @@ def test_each_name_of_a_stored_run_is_the_run(command: str, store: Path) -> None
         assert COMMANDS[command][1] in text, (name, text)
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "evaluate labels"])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "lab evaluate labels"])
 def test_each_name_that_is_none_says_so(command: str, store: Path) -> None:
     """What was looked for and where, and what is there, rather than a path that cannot be read."""
     text = said(call(command, store, "nothing.jsonl"))
@@ -204,7 +214,7 @@ def test_show_without_a_trace_lists_the_stored_runs(tmp_path: Path, monkeypatch:
 def test_stored_runs_go_into_a_file_and_come_back_the_same(store: Path, tmp_path: Path) -> None:
     """`analyze --out` with .json writes one document of OTLP-JSON, which `analyze` and others read to the same runs."""
     out = tmp_path / "runs.json"
-    result = CliRunner().invoke(cli, ["analyze", "last", "--out", str(out), "--tracer", "contracts"])
+    result = CliRunner().invoke(cli, ["analyze", "last", "--out", str(out), "--tracer", "checks"])
 
     assert result.exit_code == 0, result.output
     assert list(json.loads(out.read_text())) == ["resourceSpans"]
@@ -213,7 +223,7 @@ def test_stored_runs_go_into_a_file_and_come_back_the_same(store: Path, tmp_path
 
 def test_python_takes_names_of_stored_runs(store: Path) -> None:
     """`blamespan.analyze` is the same line."""
-    with blamespan.analyze("last", tracer="contracts", processes=1) as results:
+    with blamespan.analyze("last", tracer="checks", processes=1) as results:
         assert [result.run.trace.trace_id for result in results] == [ID]
 
 

@@ -66,9 +66,9 @@ def test_leading_zeros_may_be_left_out(path: Path) -> None:
 
 def test_another_tracer_can_be_asked(path: Path) -> None:
     """`--tracer` speaks in place of the stored verdict."""
-    picture = shown(FIRST, "--store", path, "--tracer", "contracts")
+    picture = shown(FIRST, "--store", path, "--tracer", "checks")
 
-    assert "by contracts" in picture
+    assert "by checks" in picture
     assert "last-steps" not in picture
 
 

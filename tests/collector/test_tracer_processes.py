@@ -73,9 +73,9 @@ def asking(task: str, count: int = 1) -> list[MessageActionTrace]:
 def test_verdicts_are_those_of_one_process_in_order(runs: int) -> None:
     """However many share a batch, and also where there are fewer runs than processes."""
     traces = asking("Add 12 and 30.", runs)
-    with processes("contracts", 3) as tracer:
-        assert tracer.identity == load_tracer("contracts").identity
-        assert tracer.attribute(traces) == load_tracer("contracts").attribute(traces)
+    with processes("checks", 3) as tracer:
+        assert tracer.identity == load_tracer("checks").identity
+        assert tracer.attribute(traces) == load_tracer("checks").attribute(traces)
         assert tracer.attribute([]) == []
 
 
@@ -107,11 +107,11 @@ def test_run_that_takes_a_process_down_is_remembered(odd: str, tmp_path: Path) -
 
 def test_collector_that_is_told_so_judges_in_processes(tmp_path: Path) -> None:
     """What goes on is what one process says, and the processes end with the worker."""
-    settings = CollectorSettings(journal=tmp_path, out="-", tracer="contracts", tracer_processes=2)
+    settings = CollectorSettings(journal=tmp_path, out="-", tracer="checks", tracer_processes=2)
     worker = Worker(settings, sinks=[MemorySink()])
     tracer = worker._tracer
     assert isinstance(tracer, TracerProcesses)
-    assert tracer.attribute(asking("add")) == load_tracer("contracts").attribute(asking("add"))
+    assert tracer.attribute(asking("add")) == load_tracer("checks").attribute(asking("add"))
 
     worker.close()
     assert [process.returncode for process in tracer._processes] == [0, 0]

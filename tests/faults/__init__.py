@@ -1,1 +1,1 @@
-"""Break `blamespan collect` in every way that happens, and count what reached its sinks. See docs/reliability.md."""
+"""Break `blamespan collect` in every way, and count what reached its sinks. See docs/why/reliability.md."""

@@ -18,7 +18,7 @@ import psutil
 
 READY_WITHIN_S = 30.0
 STOPS_WITHIN_S = 20.0
-_FAST = {"--quiet-s": "0.1", "--idle-s": "1.5", "--max-age-s": "20"}
+_FAST = {"BLAMESPAN_QUIET_S": "0.1", "BLAMESPAN_IDLE_S": "1.5", "BLAMESPAN_MAX_AGE_S": "20"}
 _LOST = (
     rb"entries with (\d+) spans are lost",
     rb"\((\d+)\) is lost: its journal segment",
@@ -34,7 +34,7 @@ class NotReady(Exception):
 
 
 class CollectorProcess:
-    """The collector under test. It is told everything on its command line and seen only from outside.
+    """The collector under test. It is told everything by options and variables, and seen only from outside.
 
     Args:
         folder: Gets its journal, and its log beside it.
@@ -57,7 +57,7 @@ class CollectorProcess:
         out: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
-        self._environment = environment
+        self._environment = (os.environ if environment is None else environment) | _FAST
         self.out = out or folder / "traces.jsonl"
         self.journal = folder / "journal"
         self._log = folder.parent / f"{folder.name}.log"
@@ -65,7 +65,6 @@ class CollectorProcess:
             *(sys.executable, "-m", "blamespan", "collect", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"),
             *("--forward", forward, "--out", str(self.out)),
             *("--journal", str(self.journal)),
-            *[part for option in _FAST.items() for part in option],
             *options,
         ]
         self._resend = [*self._command[:4], "resend", "--journal", str(self.journal), "--sink", forward]

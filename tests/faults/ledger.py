@@ -17,6 +17,7 @@ VERDICT_KEYS = (
     "blamespan.abstained",
     "blamespan.blame.",
     "blamespan.claim.",
+    "blamespan.contradiction.",
     "blamespan.error.",
     "blamespan.evidence",
     "blamespan.failure.",
@@ -24,6 +25,7 @@ VERDICT_KEYS = (
     "blamespan.revision",
     "blamespan.schema.",
     "blamespan.tracer.",
+    "blamespan.verdict",
 )
 """What the collector may add to a span. Nothing else of it may change."""
 

@@ -352,7 +352,7 @@ class Measure:
         receiver = free_port()
         command = usual.command(
             "blamespan", "collect", "--grpc", "none", "--http", f"127.0.0.1:{receiver}", "--page", "127.0.0.1:0",
-            "--monitor", "none", "--store", str(store), "--journal", str(self.folder / "journal"),
+            "--store", str(store), "--journal", str(self.folder / "journal"),
         )  # fmt: skip
         rows = []
         with served(command, {}, "blamespan: ready"):

@@ -1,1 +1,1 @@
-"""Hostile bytes for everything that reads what others wrote. See docs/reliability.md."""
+"""Hostile bytes for everything that reads what others wrote. See docs/why/reliability.md."""

@@ -167,7 +167,7 @@ class WholeWay:
                 raise run
             runs.append(run)
         if runs:
-            _make_reports(runs[:1], "contracts")
+            _make_reports(runs[:1], "checks")
 
     def _check_shown(self, trace_id: str, spans: Sequence[Span], choice: int) -> None:
         """The store, the page and Jaeger's API show a trace, span for span; an input asks for every third document."""

@@ -21,7 +21,7 @@ from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
 from blamespan_integrations.importers.otlp_json import OtlpJsonImporter
 from tests.integrations.dialects.recordings import FOLDER, HIDDEN, NAMES, logs_of, trace_of, traces_of
-from tests.integrations.dialects.table import KEPT_OF_AUTOGEN, KEPT_OF_LANGGRAPH, table
+from tests.integrations.dialects.table import KEPT_OF_AUTOGEN, KEPT_OF_LANGGRAPH
 from tests.integrations.drawing import draw
 from tests.sdk.builders import span
 
@@ -299,13 +299,6 @@ def test_our_spans_beside_others_tell_each_step_once() -> None:
     )
 
     assert [s.content for s in rebuild([*theirs, step]).steps] == ["a plan"]
-
-
-def test_documentation_shows_what_is_kept() -> None:
-    """The table in the documentation is the one the recordings are held to."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "dialects.md").read_text(encoding="utf-8")
-
-    assert table() in page
 
 
 def test_every_recording_is_held_to_something() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "observability"
 DASHBOARDS = sorted((EXAMPLE / "grafana" / "dashboards").glob("*.json"))
-PAGE = Path(__file__).parents[2] / "docs" / "grafana.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "grafana.md"
 
 CHOSEN = {
     "$instance": ".*",

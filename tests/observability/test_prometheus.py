@@ -93,9 +93,9 @@ def value(ask: Ask, expression: str) -> float:
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Scrape a collector that gets the example's sample runs."""
     folder = tmp_path_factory.mktemp("observability")
-    out = ["--out", str(folder / "out.jsonl"), "--monitor", "127.0.0.1:0", "--quiet-s", "0.2"]
+    out = ["--out", str(folder / "out.jsonl")]
     with (
-        started(*out, journal=folder / "journal") as (_, told),
+        started(*out, journal=folder / "journal", monitor="127.0.0.1:0", quiet_s=0.2) as (_, told),
         prometheus(folder, told["monitor"]) as asked,
     ):
         until(lambda: value(asked, "count_over_time(up[1m])") >= 2)  # what rises is seen from its start

@@ -74,7 +74,7 @@ def judged() -> list[list[Span]]:
 
 
 def test_documented_questions_find_their_runs() -> None:
-    """Each query of docs/grafana.md is asked of five runs; those on failures find the failed ones and those alone."""
+    """Each query of docs/how-to/grafana.md is asked of five runs; those on failures find the failed ones alone."""
     rows = re.findall(r"^\| ([^|*]+?) \| `(\{.+?\})(?: \\\| select\([^`]*)?` \|$", PAGE.read_text(), re.MULTILINE)
     found = {question: numbers(query) for question, query in rows}
 

@@ -24,7 +24,7 @@ def _run(outcome: Any) -> MessageActionTrace:
     return MessageActionTrace("1" * 32, task, steps, (Agent("solver"), Agent("checker")), outcome=outcome)
 
 
-@pytest.mark.parametrize("name", ["auto", "network", "lexical", "causal-graph", "contracts"])
+@pytest.mark.parametrize("name", ["auto", "network", "lexical", "causal-graph", "checks"])
 def test_told_outcome_is_heard(name: str) -> None:
     """The failure score says what was told, the unaided score what the tracer thinks, and shares stay as they are."""
     tracer = load_tracer(name)
@@ -48,7 +48,7 @@ def test_missing_verdicts_are_named() -> None:
     """A tracer that returns fewer verdicts than runs is told how many were expected."""
 
     class Silent:
-        identity = load_tracer("contracts").identity
+        identity = load_tracer("checks").identity
 
         def attribute(self, traces: Any) -> list[Any]:
             return []

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from click.testing import CliRunner
 
 import blamespan
 from blamespan import plugins, tracers
-from blamespan.cli import cli
+from blamespan.cli import cli, lab
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
 HEAVY = ("torch", "numpy", "grpc", "starlette", "click", "rich", "google.protobuf", "autogen_core", "langchain_core")
@@ -84,7 +85,7 @@ def _imported(node: ast.AST) -> list[str]:
         "run('analyze', DEMO, '--out', OUT)",
         "run('show', DEMO)",
         "run('summary', DEMO)",
-        "run('contracts', DEMO)",
+        "run('lab', 'checks', DEMO)",
         "run('collect', '--check')",
         "blamespan.instrument(embedded=True); blamespan.uninstrument()",
     ],
@@ -131,12 +132,16 @@ def test_every_error_is_a_blamespan_error() -> None:
         assert issubclass(kind, BlamespanError)
 
 
-def test_help_lists_every_command() -> None:
-    """`blamespan --help` shows what the packages bring."""
-    text = CliRunner().invoke(cli, ["--help"]).output
+@pytest.mark.parametrize(("group", "most"), [([], 14), (["lab"], 8)])
+def test_help_lists_every_command_below_a_heading(group: list[str], most: int) -> None:
+    """Each help fits a screen, and each command of ours stands below the heading that says what it is for."""
+    text = CliRunner().invoke(cli, [*group, "--help"]).output
+    commands = list(plugins.plugins("blamespan.lab" if group else "blamespan.commands"))
 
-    for command in ("analyze", "collect", "demo", "evaluate", "train"):
-        assert f"  {command} " in text
+    assert sorted(re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE)) == commands
+    assert len(commands) <= most
+    assert "Others:" not in text
+    assert "..." not in text.partition("Watch:")[2]
 
 
 @pytest.mark.parametrize("name", sorted(plugins.PARTS))
@@ -184,20 +189,20 @@ def imported(path: Path) -> Iterator[str]:
 
 def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """The help works without the extra, the command says what it needs."""
-    entry = EntryPoint("train", "tests.sdk.needs_torch:anything", "blamespan.commands")
+    entry = EntryPoint("train", "tests.sdk.needs_torch:anything", "blamespan.lab")
     monkeypatch.setattr("blamespan.cli.plugins", lambda group: {"train": entry})
 
-    assert "pip install 'blamespan[train]'" in " ".join(CliRunner().invoke(cli, ["--help"]).output.split())
+    assert "pip install 'blamespan[train]'" in " ".join(CliRunner().invoke(lab, ["--help"]).output.split())
     with pytest.raises(MissingExtra, match=r"blamespan\[train\]"):
-        CliRunner().invoke(cli, ["train", "--whatever", "x"], catch_exceptions=False)
+        CliRunner().invoke(lab, ["train", "--whatever", "x"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
     ("package", "arguments", "extra"),
     [
         ("numpy", ["analyze", "x.jsonl"], "model"),
-        ("numpy", ["evaluate", "aegis", "--data", "x"], "model"),
-        ("sklearn", ["train", "x.toml", "--data", "x"], "train"),
+        ("numpy", ["lab", "evaluate", "aegis", "--data", "x"], "model"),
+        ("sklearn", ["lab", "train", "x.toml", "--data", "x"], "train"),
         ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
         ("platformdirs", ["collect"], "collector"),
         ("google.rpc", ["collect", "--journal", "x", "--out", "x.jsonl"], "collector"),
@@ -238,7 +243,7 @@ def test_unknown_plugin_lists_what_there_is() -> None:
     """A wrong tracer name is answered with the right ones."""
     with pytest.raises(
         ConfigError,
-        match=r"blamespan.tracers offers auto, causal-graph, contracts, judge, language-model, lexical, network; "
+        match=r"blamespan.tracers offers auto, causal-graph, checks, judge, language-model, lexical, network; "
         "got 'nope'",
     ):
         blamespan.load_tracer("nope")
@@ -252,13 +257,13 @@ def test_unknown_plugin_lists_what_there_is() -> None:
         (
             ["analyze", "x", "--tracer", "nope"],
             2,
-            "offers auto, causal-graph, contracts, judge, language-model, lexical, network; got 'nope'",
+            "offers auto, causal-graph, checks, judge, language-model, lexical, network; got 'nope'",
         ),
         (["nope"], 2, "No such command"),
         (["anlyze"], 2, "No such command 'anlyze'. Did you mean analyze?"),
         (["schemata", "mach"], 2, "Did you mean match?"),
         (["guard", "chek"], 2, "Did you mean check?"),
-        (["evaluate", "label"], 2, "Did you mean labels?"),
+        (["lab", "evaluate", "label"], 2, "Did you mean labels?"),
         (["analyze", "--jsn"], 2, "--json"),
         (
             ["analyze", "--filter", "outcome=faild"],

@@ -36,7 +36,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned")
     write_corpus(folder / "small", 480)
     recipe = Path(__file__).parents[2] / "tracer_model" / "recipes" / "language-model-tiny.toml"
-    done = CliRunner().invoke(cli, ["train", str(recipe), "--data", str(folder), "--out", str(folder / "run")])
+    done = CliRunner().invoke(cli, ["lab", "train", str(recipe), "--data", str(folder), "--out", str(folder / "run")])
     assert done.exit_code == 0, done.output
     (folder / "run" / "printed.txt").write_text(done.stdout)
     return folder / "run"

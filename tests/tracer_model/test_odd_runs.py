@@ -17,11 +17,11 @@ from blamespan_tracer.alternatives.causal_graph import CausalGraphTracer
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.alternatives.network.weights import FORMAT
-from blamespan_tracer.checks import CONTRACTS, ContractsTracer
+from blamespan_tracer.checks import VERDICT_CHECKS, ChecksTracer
 from tests.tracer_model.alternatives.network.networks import drawn_network, random_team, tracer_with
 from tests.tracer_model.representation.teams import team
 
-TRACERS = ("lexical", "contracts", "causal-graph", "network", "bundled network")
+TRACERS = ("lexical", "checks", "causal-graph", "network", "bundled network")
 MANY = 5_000
 
 
@@ -29,8 +29,8 @@ MANY = 5_000
 def tracer(name: str) -> Tracer:
     if name == "lexical":
         return LexicalTracer.bundled()
-    if name == "contracts":
-        return ContractsTracer(CONTRACTS)
+    if name == "checks":
+        return ChecksTracer(VERDICT_CHECKS)
     if name == "causal-graph":
         return CausalGraphTracer()
     return tracer_with() if name == "network" else NetworkTracer.bundled()

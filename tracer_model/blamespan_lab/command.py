@@ -1,4 +1,4 @@
-"""The commands `blamespan train` and `blamespan evaluate`; everything heavy is imported when one runs."""
+"""The commands `blamespan lab train` and `blamespan lab evaluate`; everything heavy is imported when one runs."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def train(
 ) -> None:
     """Train a tracer by RECIPE, a bundled name or a TOML file; or teach `auto` by labels or outcomes.
 
-    Example:  blamespan train lexical --data ~/data/aegis
+    Example:  blamespan lab train lexical --data ~/data/aegis
 
-    Example:  blamespan train --labels labels.jsonl --data traces/
+    Example:  blamespan lab train --labels labels.jsonl --data traces/
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.recipes import find_recipe, peek
@@ -81,7 +81,7 @@ def train(
         return
     if outcomes or (recipe is None) == (labels is None):
         raise ConfigError(
-            "expected a RECIPE, --labels FILE or --outcomes, got none or several. `blamespan train --help` shows all"
+            "expected a RECIPE, --labels FILE or --outcomes, got none or several. See `blamespan lab train --help`"
         )
     if labels is not None:
         with log_to_stderr("learning from labels"):
@@ -345,7 +345,7 @@ def evaluate() -> None:
 def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json: bool) -> None:
     """Score (agent, mode) pairs on AEGIS.
 
-    Example:  blamespan evaluate aegis --data ~/data/aegis/validation.jsonl.xz
+    Example:  blamespan lab evaluate aegis --data ~/data/aegis/validation.jsonl.xz
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measure.aegis import evaluate_aegis
@@ -377,7 +377,7 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
 def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
     """Score decisive steps and agents on Who&When.
 
-    Example:  blamespan evaluate who-and-when --data ~/data/who_and_when
+    Example:  blamespan lab evaluate who-and-when --data ~/data/who_and_when
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measure.tables import print_steps
@@ -405,7 +405,7 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     Each file by itself, then all together, beside what chance and plain rules score.
 
-    Example:  blamespan evaluate steps ~/data/bigbench_mistake/*.jsonl.xz --tracer network
+    Example:  blamespan lab evaluate steps ~/data/bigbench_mistake/*.jsonl.xz --tracer network
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measure.tables import print_steps
@@ -429,7 +429,7 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
 
 @evaluate.command("generated")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate` made.")
 @click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="all", show_default=True)
 @_TRACER
 @_JSON
@@ -438,7 +438,7 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
     The tracer is not told that a sound run succeeded.
 
-    Example:  blamespan evaluate generated --data ~/data/heldout --tracer network
+    Example:  blamespan lab evaluate generated --data ~/data/heldout --tracer network
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.make.corpus.storage import read_corpus
@@ -466,7 +466,7 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     The tracer is not told how a run ended.
 
-    Example:  blamespan evaluate clean ~/data/tau_bench/gpt-4o-airline.json.xz
+    Example:  blamespan lab evaluate clean ~/data/tau_bench/gpt-4o-airline.json.xz
     """
     from blamespan_lab.measure.clean import evaluate_clean, hide_outcome
     from blamespan_lab.recorded_runs import read_recorded
@@ -504,7 +504,7 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
     were given; played ones do. What a broken check says of a step, its weight, is how much more often it is broken
     where a mistake is labelled than in sound runs.
 
-    Example:  blamespan evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
+    Example:  blamespan lab evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
     """
     from blamespan_lab.measure.check_rates import count_broken, write_rates
     from blamespan_lab.recorded_runs import read_recorded
@@ -548,7 +548,7 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
     that is not told, whether the sound twin has the same step blamed, whether a mistake is followed to another agent,
     and whether a quotation shows it.
 
-    Example:  blamespan evaluate programs tracer_model/transcripts/tiny --played
+    Example:  blamespan lab evaluate programs tracer_model/transcripts/tiny --played
     """
     for package in ("autogen_ext", "langgraph") if played else ():
         require(package, "demo")
@@ -588,7 +588,7 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
     The tracer is not told how a run ended. A head learns from the other files, and from 40, 100 and all runs of the
     same file with other tasks.
 
-    Example:  blamespan evaluate outcomes ~/data/outcomes/*.jsonl.xz
+    Example:  blamespan lab evaluate outcomes ~/data/outcomes/*.jsonl.xz
     """
     require("sklearn", "train")
     from blamespan_lab.console import log_to_stderr
@@ -615,7 +615,7 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
 
 
 @evaluate.command("pairs")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate edits` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate edits` made.")
 @click.option(
     "--side",
     type=click.Choice(["all", "train", "every-kind", "held-out", "new-sources"]),
@@ -632,7 +632,7 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
     One mistake is also moved from one agent to another: `moved` is how often the blame follows to both. The tracer is
     not told how a run ended.
 
-    Example:  blamespan evaluate pairs --data ~/data/edits
+    Example:  blamespan lab evaluate pairs --data ~/data/edits
     """
     from blamespan.importing.recorded import RecordedRun
     from blamespan_lab.console import log_to_stderr
@@ -701,12 +701,12 @@ def evaluate_on_feedback(
 
 
 @evaluate.command("schemata")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan generate` made.")
+@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate` made.")
 @_JSON
 def evaluate_on_schemata(data: Path, *, as_json: bool) -> None:
     """Measure whether failures are known again by schemata of other runs' failures, and sound runs left alone.
 
-    Example:  blamespan evaluate schemata --data corpora/small
+    Example:  blamespan lab evaluate schemata --data corpora/small
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.make.corpus.storage import read_corpus
@@ -731,7 +731,7 @@ def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, na
 
     Verdicts come from results of `analyze`, or are made now from traces.
 
-    Example:  blamespan evaluate labels results.jsonl --labels labels.jsonl
+    Example:  blamespan lab evaluate labels results.jsonl --labels labels.jsonl
     """
     from blamespan.labels.people import by_run
     from blamespan_lab.measure.labels import evaluate_labels

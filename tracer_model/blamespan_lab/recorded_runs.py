@@ -70,7 +70,7 @@ def read_labelled_steps(path: str | Path) -> list[RecordedRun]:
     if not labelled:
         raise ConfigError(
             f"expected runs with a labelled step in {str(path)!r}, got {len(runs)} without. Name another file; labels "
-            "that people made beside the runs are for: blamespan evaluate labels"
+            "that people made beside the runs are for: blamespan lab evaluate labels"
         )
     return labelled
 

@@ -1,9 +1,9 @@
 """Says how likely a run failed, as a user's own runs with a known outcome taught it.
 
 How a run ends tells a team's failures from its successes, but in each team by other words and habits: a head that is
-learnt from one team's runs is worse than chance on the next (docs/evaluation.md). So none is bundled. `blamespan train
---outcomes` learns one from what `blamespan.record_outcome`, thumbs and labels say of a user's own runs; the tracer
-`auto` uses it where it was measurably better than the tracer by itself.
+learnt from one team's runs is worse than chance on the next (docs/why/evaluation.md). So none is bundled. `blamespan
+lab train --outcomes` learns one from what `blamespan.record_outcome`, thumbs and labels say of a user's own runs; the
+tracer `auto` uses it where it was measurably better than the tracer by itself.
 
 Dims: F features of a run, of which B are buckets of hashed words.
 """
@@ -203,7 +203,7 @@ class OutcomeHead:
         Raises:
             TracerUnavailable: if it is missing, damaged or of another version.
         """
-        return load_head(path, _FORMAT, cls._build, what_for="outcomes", command="blamespan train --outcomes")
+        return load_head(path, _FORMAT, cls._build, what_for="outcomes", command="blamespan lab train --outcomes")
 
     @classmethod
     def _build(cls, tensors: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], digest: str) -> OutcomeHead:

@@ -1,7 +1,7 @@
 """Says which steps of a team's runs decide its failures, as labels of a user's own runs taught it.
 
 Who errs, and where in a run, differs from team to team: a dozen labels of one team tell more of it than thousands of
-runs of others. So none is bundled. `blamespan train --labels` learns one; the tracer `auto` uses it where it was
+runs of others. So none is bundled. `blamespan lab train --labels` learns one; the tracer `auto` uses it where it was
 measurably better than the tracer by itself. It begins as the tracer's own opinion, and learns how far to leave it.
 
 Dims: T steps of a run, P plain features.
@@ -85,7 +85,7 @@ class StepHead:
         Raises:
             TracerUnavailable: if it is missing, damaged or of another version.
         """
-        return load_head(path, _FORMAT, cls._build, what_for="steps", command="blamespan train --labels FILE")
+        return load_head(path, _FORMAT, cls._build, what_for="steps", command="blamespan lab train --labels FILE")
 
     @classmethod
     def _build(cls, tensors: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], digest: str) -> StepHead:

@@ -134,9 +134,7 @@ class BackendAccess:
             if self.cert:
                 context.load_cert_chain(self.cert, self.key)
         except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"expected PEM files in --forward-ca, --forward-cert and --forward-key: {error}"
-            ) from error
+            raise ConfigError(f"expected PEM files in forward-ca, forward-cert and forward-key: {error}") from error
         return context
 
     def grpc_credentials(self) -> grpc.ChannelCredentials:

@@ -81,7 +81,7 @@ class PhoenixAnnotations(Remote):
     max_bytes = _MAX_BYTES
 
     def __init__(self, url: str, key: str, access: BackendAccess) -> None:
-        parts = url_parts(url, ("http", "https"), "--phoenix http://localhost:6006")
+        parts = url_parts(url, ("http", "https"), "phoenix http://localhost:6006")
         self.name = f"phoenix at {public_name(parts)}"
         # Without `sync` Phoenix answers before it looks whether the spans are there
         self._url = f"{url.rstrip('/')}/v1/span_annotations?sync=true"
@@ -148,7 +148,7 @@ class LangfuseScores(Remote):
     max_bytes = _MAX_BYTES
 
     def __init__(self, url: str, keys: tuple[str, str], access: BackendAccess) -> None:
-        parts = url_parts(url, ("http", "https"), "--langfuse https://cloud.langfuse.com")
+        parts = url_parts(url, ("http", "https"), "langfuse https://cloud.langfuse.com")
         if not all(keys):
             raise ConfigError("expected Langfuse's keys, got none. Set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY")
         self.name = f"langfuse at {public_name(parts)}"

@@ -113,7 +113,7 @@ class _Page:
 
     def run(self, request: Request) -> Response:
         """Show one trace."""
-        summary, view = self._view_of(request.path_params["trace_id"], checks_all="contracts" in request.query_params)
+        summary, view = self._view_of(request.path_params["trace_id"], checks_all="checks" in request.query_params)
         if view is None:
             answer = _html("laying_out.html", summary=summary)
             answer.headers["Refresh"] = "1"
@@ -191,8 +191,8 @@ class _Page:
         if run is None or not run.spans:
             raise HTTPException(
                 404,
-                f"No run {trace_id[:64]!r} is stored. It may have been let go: --store-max-age-s and "
-                "--store-max-bytes say how long runs are kept. Or it is still under way: it comes when it has ended.",
+                f"No run {trace_id[:64]!r} is stored. It may have been let go: store-max-age-s and "
+                "store-max-bytes say how long runs are kept. Or it is still under way: it comes when it has ended.",
             )
         return run
 

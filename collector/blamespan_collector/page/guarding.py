@@ -53,7 +53,7 @@ class Guarded:
         if not self._hosts.knows(host):
             refusal = PlainTextResponse(
                 f"expected a Host header that names this machine, got {host[:200]!r}. If it is asked for by that name, "
-                "start blamespan collect with --page-host NAME\n",
+                "set page-host or BLAMESPAN_PAGE_HOST to it\n",
                 421,
             )
             await refusal(scope, receive, send)

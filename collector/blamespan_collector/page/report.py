@@ -1,4 +1,4 @@
-"""`blamespan report`: recorded runs as one HTML file, for an e-mail or a ticket."""
+"""What `blamespan show --html` writes: recorded runs as one HTML file, for an e-mail or a ticket."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from blamespan.analysis.sources import runs_in
 from blamespan.annotate import annotate
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
+from blamespan.importing.selection import is_named
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 from blamespan_collector.page.rendering import asset_policy, render
 
-__all__ = ["report"]
-
-_DEFAULT_RUNS = 50
+_MOST_RUNS = 50
+"""Runs shown: a browser opens that many at once."""
 _IN_MARKUP = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """What could end a script element, as JSON writes it: the same document without."""
 
@@ -50,49 +50,49 @@ class _Reported:
     document: Markup
 
 
-@click.command(
-    epilog="""\b
-Example:
-  blamespan report traces.jsonl --out report.html
-  blamespan report last --out report.html
-"""
-)
-@click.argument("traces", nargs=-1)
-@click.option("--out", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The HTML file to write.")
-@click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
-@click.option(
-    "--most", type=click.IntRange(min=1), default=_DEFAULT_RUNS, show_default=True, metavar="RUNS", help="Runs shown."
-)
-def report(traces: tuple[str, ...], out: Path, format_name: str | None, tracer_name: str, most: int) -> None:
-    """Write the recorded runs in TRACES, with who is to blame, as one HTML file that needs nothing else.
+def write_report(
+    source: str, which: str | None, out: Path, *, format_name: str | None, tracer_name: str | None
+) -> None:
+    """Write the recorded runs in *source*, with who is to blame, as one HTML file that needs nothing else.
 
-    TRACES are as for `blamespan analyze`: files, folders, runs in this machine's store, or nothing for all of these.
-    What cannot be read is named on stderr, the others are still reported, and the exit code is 1 at the end.
+    What cannot be read is named on stderr, the others are still written, and the process ends with 1.
+
+    Args:
+        source: As for `blamespan analyze`: a file, folder or pattern, a stored run, or empty for all stored runs.
+        which: Of several runs this one alone: its number, from 1, or its trace id.
+        out: The file to write.
+        format_name: Of files.
+        tracer_name: Who says who is to blame; None for the default tracer.
+
+    Raises:
+        UnreadableInput: if there is no run.
+        ConfigError: if the file cannot be written.
     """
-    runs, refused = _read(traces, format_name)
+    runs, refused = _read(source, format_name)
+    if which is not None:
+        runs = [run for number, run in enumerate(runs, 1) if is_named(which, number, run.trace)]
     if not runs:
-        named = ", ".join(traces) or "the store"
-        raise UnreadableInput(f"{named}: expected recorded runs, got none. Check the path, or record a run")
-    shown = _make_reports(runs[:most], tracer_name)
-    names = [Path(trace).name for trace in traces] or ["stored runs"]
-    title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        raise UnreadableInput(
+            f"{source or 'the store'}: expected recorded runs, got none. Check the path and --run, or record a run"
+        )
+    shown = _make_reports(runs[:_MOST_RUNS], tracer_name or DEFAULT_TRACER)
+    title = Path(source).name or "stored runs"
     text = render("report.html", runs=shown, title=title, left_out=len(runs) - len(shown), policy=asset_policy())
     try:
         out.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise ConfigError(f"expected a file to write to, got --out {str(out)!r}: {error.strerror}") from error
-    left = f"; {len(runs) - len(shown)} are left out, --most {len(runs)} shows them" if len(runs) > len(shown) else ""
+        raise ConfigError(f"expected a file to write to, got --html {str(out)!r}: {error.strerror}") from error
+    left = f"; {len(runs) - len(shown)} are left out: name fewer runs" if len(runs) > len(shown) else ""
     click.echo(f"{out}: {len(shown)} runs, {out.stat().st_size / 1e6:.1f} MB{left}", err=True)
     if refused:
         sys.exit(1)
 
 
-def _read(traces: tuple[str, ...], format_name: str | None) -> tuple[list[RecordedRun], int]:
+def _read(source: str, format_name: str | None) -> tuple[list[RecordedRun], int]:
     """Read every run; what cannot be read is told and counted."""
     runs: list[RecordedRun] = []
     refused = 0
-    for item in runs_in(traces, format_name=format_name):
+    for item in runs_in([source] if source else [], format_name=format_name):
         if isinstance(item, UnreadableInput):
             refused += 1
             notice(item)

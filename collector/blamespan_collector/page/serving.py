@@ -45,7 +45,7 @@ Examples:
               "[default: a free one]")  # fmt: skip
 @click.option("--no-browser", is_flag=True, help="Print the address alone; open nothing.")
 def open_page(trace: str, store: Path | None, port: int, no_browser: bool) -> None:
-    """Show the runs that are kept on this machine in a browser, until Ctrl-C.
+    """Show the runs that this machine keeps in a browser.
 
     They are those of programs with instrument(embedded=True), or else of blamespan collect, which shows its own at
     http://127.0.0.1:4320 while it is up. TRACE is a run's id or the first digits, the beginning of its task, or `last`;

@@ -1,6 +1,6 @@
 """Renames what senders say in the words of a verdict: further on, only this collector's own verdict stands in them.
 
-See docs/decisions/045.
+See docs/why/decisions.md, 045.
 """
 
 from __future__ import annotations

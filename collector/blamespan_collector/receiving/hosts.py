@@ -84,7 +84,7 @@ class HostChecked:
             return
         reason = (
             f"expected a Host header that names this machine, got {host[:200]!r}. If it is asked for by that name, "
-            "start blamespan collect with --http-host NAME"
+            "set http-host or BLAMESPAN_HTTP_HOST to it"
         )
         await self._refuse(Request(scope), reason)(scope, receive, send)
 

@@ -67,8 +67,8 @@ class ServerTls:
             ca = self.client_ca.read_bytes() if self.client_ca else None
         except (OSError, ValueError) as error:  # SSLError is an OSError
             raise ConfigError(
-                f"expected a certificate and its key as PEM, got --tls-cert {str(self.cert)!r}, "
-                f"--tls-key {str(self.key)!r}, --tls-client-ca {str(self.client_ca)!r}: {error}"
+                f"expected a certificate and its key as PEM, got tls-cert {str(self.cert)!r}, "
+                f"tls-key {str(self.key)!r}, tls-client-ca {str(self.client_ca)!r}: {error}"
             ) from error
         self._latest = context
         self._for_grpc = grpc.ssl_server_certificate_configuration([pair], root_certificates=ca)
@@ -140,13 +140,13 @@ def _noticing(note: Callable[[ssl.SSLError], None]) -> type[ssl.SSLObject]:
 def _why(error: ssl.SSLError) -> str:
     reason: Any = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not of --tls-client-ca ({error.verify_message})"
+        return f"its certificate is not of tls-client-ca ({error.verify_message})"
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return "it showed no certificate, and --tls-client-ca asks for one"
+        return "it showed no certificate, and tls-client-ca asks for one"
     if reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER"):
         return "it does not speak TLS: its URL should begin with https"
     if "UNKNOWN_CA" in reason or "BAD_CERTIFICATE" in reason or "CERTIFICATE_UNKNOWN" in reason:
-        return f"it does not trust our --tls-cert ({reason})"
+        return f"it does not trust our tls-cert ({reason})"
     return f"{reason or error}"
 
 

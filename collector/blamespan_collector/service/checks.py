@@ -84,7 +84,7 @@ def _attempts(settings: CollectorSettings) -> Iterator[Callable[[], object]]:
     listeners = (
         ("--grpc", settings.grpc),
         ("--http", settings.http),
-        ("--monitor", settings.monitor),
+        ("monitor", settings.monitor),
         ("--page", page),
     )
     for flag, address in listeners:

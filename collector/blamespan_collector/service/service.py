@@ -167,7 +167,7 @@ class Service:
         if settings.monitor:
             app = Starlette(routes=monitor_routes(self._metrics, self._not_ready, BearerTokens()))
             app.add_middleware(HostChecked, address=settings.monitor, names=settings.http_hosts, refuse=plain_refusal)
-            servers["monitor"] = HttpServer(app, settings.monitor, flag="--monitor", what="monitoring")
+            servers["monitor"] = HttpServer(app, settings.monitor, flag="the setting monitor", what="monitoring")
         if settings.http:
             routes = [] if settings.monitor else monitor_routes(self._metrics, self._not_ready, tokens)
             servers["http"] = HttpReceiver(
@@ -275,12 +275,10 @@ def _warn_of_open_doors(settings: CollectorSettings) -> None:
         if address is None or address.is_loopback:
             continue
         if settings.tls_cert is None:
-            _logger.warning(
-                "%s %s is reachable from elsewhere without TLS: set --tls-cert and --tls-key", flag, address
-            )
+            _logger.warning("%s %s is reachable from elsewhere without TLS: set tls-cert and tls-key", flag, address)
         if not settings.tokens and settings.tls_client_ca is None:
             _logger.warning(
-                "%s %s takes spans from anybody who reaches it: set --token-file or --tls-client-ca", flag, address
+                "%s %s takes spans from anybody who reaches it: set token-file or tls-client-ca", flag, address
             )
     if settings.page and not settings.page.is_loopback:
         _logger.warning("--page %s shows runs to anybody who reaches it: put a proxy before it", settings.page)
@@ -291,4 +289,4 @@ def _check_self_tracing(settings: CollectorSettings) -> None:
     parts = urlsplit(settings.self_tracing or "")
     ours = {address.port for address in (settings.grpc, settings.http, settings.monitor) if address}
     if parts.port in ours and ListenAddress(parts.hostname or "", 0).is_loopback:
-        raise ConfigError(f"--self-tracing must name another collector than this one, got {settings.self_tracing!r}")
+        raise ConfigError(f"self-tracing must name another collector than this one, got {settings.self_tracing!r}")

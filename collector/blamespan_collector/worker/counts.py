@@ -21,7 +21,7 @@ __all__ = ["Histogram", "WorkerCounts"]
 
 _UPPER_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _UPPER_DELAY_S = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
-"""From the end of a run: `--quiet-s` is in it, and what waited in a program's exporter, a queue or a file."""
+"""From the end of a run: `quiet-s` is in it, and what waited in a program's exporter, a queue or a file."""
 _LONGEST_DELAY_S = 86_400.0
 """Counted at most: clocks may be wrong, and one run of 1970 would be the whole sum."""
 _UPPER_SCORE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -45,7 +45,7 @@ def blame_dashboard() -> models.Dashboard:
     return dashboard(
         "Who is to blame",
         "blamespan-blame",
-        "Verdicts of blamespan on runs of agents. docs/grafana.md explains it.",
+        "Verdicts of blamespan on runs of agents. docs/how-to/grafana.md explains it.",
         {
             "At a glance": [*_at_a_glance(), *_over_time()],
             "Who, and for what": [_by_agent_and_mode(), _matrix(), _latest()],

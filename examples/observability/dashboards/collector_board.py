@@ -14,7 +14,7 @@ def collector_dashboard() -> models.Dashboard:
     return dashboard(
         "blamespan collector",
         "blamespan-collector",
-        "What the collector tells of itself. docs/collector.md explains it.",
+        "What the collector tells of itself. docs/how-to/collect.md explains it.",
         {
             "At a glance": _at_a_glance(),
             "In and out": [_requests(), _spans(), _waiting()],
@@ -94,7 +94,7 @@ def _verdicts() -> list[timeseries.Panel]:
     return [
         _several(
             "From a run's end to its verdict",
-            "After how long can people look? `--quiet-s` is in it, and what a program's exporter held back.",
+            "After how long can people look? `quiet-s` is in it, and what a program's exporter held back.",
             "s",
             delays,
             8,
@@ -118,7 +118,7 @@ def _traces() -> timeseries.Panel:
 def _journal() -> timeseries.Panel:
     names = {"on disk": "journal_bytes", "in memory, for the disk": "journal_waiting_bytes"}
     asked = {legend: total(f"blamespan_{name}") for legend, name in names.items()}
-    return _several("Journal", "How near is `--max-journal-bytes`?", "bytes", asked, 12)
+    return _several("Journal", "How near is `max-journal-bytes`?", "bytes", asked, 12)
 
 
 def _losses() -> timeseries.Panel:

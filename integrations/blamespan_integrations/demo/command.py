@@ -51,7 +51,7 @@ _READY = re.compile(r"ready .*\bhttp=(\S+)")
     help="Folder for the annotated spans.",
 )
 def demo(folder: Path) -> None:
-    """Watch a real AutoGen team and a real LangGraph graph fail, and see who did it.
+    """Watch two real teams fail, and see which agent did it.
 
     Starts a collector, runs both programs against it over OTLP, each once clean and once with one
     agent gone wrong, and prints what the collector wrote on the spans. No network, no key.

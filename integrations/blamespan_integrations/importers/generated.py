@@ -1,4 +1,4 @@
-"""Runs that `blamespan generate` made: OTLP-JSON lines in `runs/`, one label per run in `labels.jsonl` above them."""
+"""Runs that `blamespan lab generate` made: OTLP-JSON lines in `runs/`, a label per run in `labels.jsonl` above."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GeneratedImporter:
     """
 
     name = "generated"
-    description = "runs made by `blamespan generate`, with verified labels of steps; loses nothing"
+    description = "runs made by `blamespan lab generate`, with verified labels of steps; loses nothing"
 
     def __init__(self) -> None:
         self._spans = OtlpJsonImporter()

@@ -90,7 +90,7 @@ def analyze(
     processes: int | None,
     **options: Any,
 ) -> None:
-    """Say of each recorded run in SOURCES who is to blame, at which step and how.
+    """Say who is to blame in each recorded run, and at which step.
 
     SOURCES are files, folders, patterns, - for standard input, URLs, or runs in this machine's store: an id or its
     beginning, the beginning of a task, or `last`; without any, all of the store. What cannot be read is named on stderr

@@ -172,7 +172,7 @@ Examples, as a coding agent starts it:
     help="Offer record_outcome, which sends how a run ended to the collector at OTEL_EXPORTER_OTLP_ENDPOINT.",
 )
 def mcp(sources: tuple[str, ...], store: Path | None, tracer_name: str, allow_outcomes: bool) -> None:
-    """Serve recorded runs to a coding agent over the Model Context Protocol, on stdin and stdout.
+    """Serve recorded runs to a coding agent, by MCP on stdin and stdout.
 
     It lists the runs that failed or look wrong, explains one, shows a step, and lists the error modes. It reads only,
     unless --allow-outcomes is given. SOURCES are as for `blamespan analyze`: files, or runs in this machine's store;

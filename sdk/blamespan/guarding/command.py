@@ -24,7 +24,7 @@ _MOST_LINES = 40
 def guard_command() -> None:
     """Check a guard's policy, and try it on recorded runs.
 
-    A program is guarded by `blamespan.guard("policy.toml")`; docs/guard.md shows how.
+    A program is guarded by `blamespan.guard("policy.toml")`; docs/how-to/guard.md shows how.
 
     Example:  blamespan guard try policy.toml traces.jsonl
     """
@@ -221,7 +221,7 @@ def _print_figures(figures: dict[str, Any]) -> None:
     actions = ", ".join(f"{count} {action}" for action, count in figures["actions"].items()) or "none"
     click.echo(f"{figures['runs']} runs, {figures['disturbed']} disturbed; decisions: {actions}")
     if not (figures["failed"] or figures["succeeded"]):
-        click.echo("how the runs ended is not known: no precision. docs/outcomes.md says how to tell it")
+        click.echo("how the runs ended is not known: no precision. docs/how-to/outcomes.md says how to tell it")
         return
     for name, part, whole in (
         ("precision", "disturbed_failed", figures["disturbed_failed"] + figures["disturbed_succeeded"]),

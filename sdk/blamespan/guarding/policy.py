@@ -206,7 +206,7 @@ class SignRule(PolicyRule):
     """What is done where a run shows signs of failing: `[[signs]]`, with one of the first four keys.
 
     Attributes:
-        check: Name of a check, as `blamespan contracts` lists them; `*` for every one.
+        check: Name of a check, as `blamespan lab checks` lists them; `*` for every one.
         suspicion: How likely a step is wrong by what it says against the run so far, 0 to 1: from there on.
         unsupported_reaches: How many agents state a claim that nothing in the run supports: from there on.
         schema: Name of a known failure; `*` for every one.

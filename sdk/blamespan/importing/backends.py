@@ -185,7 +185,7 @@ def _parts(url: str) -> SplitResult:
     if "@" in parts.netloc:
         raise ConfigError(
             f"expected a URL without a key, got one for {parts.hostname!r} with it. Keys are read from the "
-            "environment: see docs/sources.md"
+            "environment: see docs/how-to/analyze.md"
         )
     return parts
 
@@ -212,7 +212,7 @@ def _select(parts: SplitResult, selection: Selection) -> Selection:
     if _KEY_OPTIONS & {name.lower() for name in options}:
         raise ConfigError(
             f"expected a URL without a key, got one for {parts.hostname!r} with it. Keys are read from the "
-            "environment: see docs/sources.md"
+            "environment: see docs/how-to/analyze.md"
         )
     now = datetime.now(UTC)
     since, until, limit = (options.get(name) for name in ("since", "until", "limit"))

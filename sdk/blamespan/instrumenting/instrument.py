@@ -91,14 +91,14 @@ def instrument(
     incomplete if that is anything new. What it leaves out stays as it is; a warning names what is not the default.
 
     Args:
-        tracer_provider: Where the spans go.
+        tracer_provider: OpenTelemetry's: where the spans go. It has nothing to do with *tracer*.
         embedded: Attribute inside this program: a run's spans are held until it is complete,
             annotated, then exported and kept on this machine for `blamespan open`. Needs
             `pip install 'blamespan[collector,model]'`. The program's own TracerProvider keeps its other
             spans; the agents' spans go to *exporter*.
         exporter: Where finished spans go, instead of what the `OTEL_*` variables say. With a
             TracerProvider of the program's own, give it the program's exporter when *embedded*.
-        tracer: Name of the tracer that *embedded* uses; `network` by default.
+        tracer: Name of the blamespan tracer that gives *embedded* verdicts, as `--tracer` names it; `auto` by default.
         page: Whether *embedded* serves the page of kept runs on a free port of this machine; stderr says where.
         quiet: Whether *embedded* writes nothing to stderr: else a line for each run that failed, and one at exit.
             `BLAMESPAN_QUIET` if None.
@@ -225,7 +225,7 @@ def _format_argument(value: object) -> str:
 
 
 def _warn_of_nothing(*, is_embedded: bool) -> None:
-    if is_embedded:  # runs of others are judged, too: docs/dialects.md
+    if is_embedded:  # runs of others are judged, too: docs/how-to/existing-spans.md
         _logger.info("neither AutoGen AgentChat nor LangGraph is installed: spans of other instrumentations are judged")
         return
     instrumentors = dict(_instrumentors())

@@ -91,7 +91,7 @@ class LabelsFile:
         if not is_ours:
             raise ConfigError(
                 f"expected a file of labels, got {str(self.path)!r}, which holds something else (a corpus of "
-                "`blamespan generate` has one of that name). Choose another with --labels FILE"
+                "`blamespan lab generate` has one of that name). Choose another with --labels FILE"
             )
 
     def read(self, refused: list[UnreadableInput] | None = None) -> list[PersonLabel]:

@@ -1,9 +1,9 @@
 """What is known of runs: labels beside the traces, a JSON line each, added and never changed, whoever says so.
 
-A line uses the words of the labels that `blamespan generate` writes (`trace_id`, `outcome`, `decisive` with `agent`,
-`step`, `span_id` and `modes`) and adds who says so, how they know, when, what they were shown, and why. What only a
-generated run has, like a recipe or a seed, is left out. Labels of generated runs are read as well, as said by `replay`,
-and those of `blamespan.inject`, as said by `inject`.
+A line uses the words of the labels that `blamespan lab generate` writes (`trace_id`, `outcome`, `decisive` with
+`agent`, `step`, `span_id` and `modes`) and adds who says so, how they know, when, what they were shown, and why. What
+only a generated run has, like a recipe or a seed, is left out. Labels of generated runs are read as well, as said by
+`replay`, and those of `blamespan.inject`, as said by `inject`.
 
 `blamespan.labels_file` reads and writes them.
 """
@@ -44,7 +44,7 @@ Source: TypeAlias = Literal["person", "told", "injected", "replayed"]
 the run was `replayed` with the step put right, and succeeded."""
 
 REPLAY: Final = "replay"
-"""Who says so, of runs that `blamespan generate` made."""
+"""Who says so, of runs that `blamespan lab generate` made."""
 
 INJECT: Final = "inject"
 """Who says so, of faults that `blamespan.inject` put in."""

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from blamespan.analysis.showing.command import show
 from blamespan.analysis.summary.command import summary
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
-from blamespan_collector.page.report import report
 from tests.collector.browser.pages import CHROMIUM, DESKTOP, Page, analyzed, written
 from tests.collector.documents import HOSTILE
 from tests.collector.paging import annotated, serving_page, stored
@@ -71,13 +71,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="package")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Write a report and a summary of hostile runs, as their commands do; gives their URLs."""
+    """Write a page of runs and a summary of hostile runs, as their commands do; gives their URLs."""
     folder = tmp_path_factory.mktemp("files")
     runs = [talk(n, [*HOSTILE, text], task=text, agents=(text, "b")) for n, text in enumerate(HOSTILE, 1)]
     requests = [ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(run))) for run in runs]
     source, results = folder / "traces.jsonl", folder / "results.jsonl"
     source.write_text("".join(f"{request_to_json(one)}\n" for one in requests))
     return {
-        "report": written(report, folder / "report.html", source, "--out"),
+        "report": written(show, folder / "report.html", source, "--html"),
         "summary": written(summary, folder / "summary.html", analyzed(source, results), "--html"),
     }

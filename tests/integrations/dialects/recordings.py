@@ -34,7 +34,7 @@ HIDDEN = {
 """What a drawing of a recording leaves out."""
 
 ASPECTS = ("task", "agents", "order", "content", "tools", "links", "recipients", "tokens")
-"""What a recording can keep or lose, in the order of the table in `docs/dialects.md`."""
+"""What a recording can keep or lose, in the order of the table in the reference."""
 
 
 def traces_of(name: str) -> list[list[Span]]:

@@ -47,7 +47,7 @@ def read(*sources: Path) -> list[RecordedRun]:
 
 def rows(*arguments: object) -> list[dict[str, Any]]:
     """Analyze, and return the rows."""
-    result = CliRunner().invoke(analyze, [*map(str, arguments), "--json", "--tracer", "contracts"])
+    result = CliRunner().invoke(analyze, [*map(str, arguments), "--json", "--tracer", "checks"])
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -114,7 +114,7 @@ def test_parts_survive_an_interruption(tmp_path: Path) -> None:
     write(tmp_path / "in" / "0.jsonl", FIRST)
     write(tmp_path / "in" / "1.jsonl", SECOND, THIRD)
     out = tmp_path / "rows.jsonl"
-    arguments = [str(tmp_path / "in"), "--out", str(out), "--tracer", "contracts"]
+    arguments = [str(tmp_path / "in"), "--out", str(out), "--tracer", "checks"]
     full = CliRunner().invoke(analyze, arguments)
     expected = out.read_text()
     out.unlink()

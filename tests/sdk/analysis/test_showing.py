@@ -517,13 +517,13 @@ def test_claim_of_a_step_that_breaks_a_rule_is_not_called_sourced() -> None:
     assert standings == [("suspected", "1 from suspected steps"), ("has a source", "each with a source")]
 
 
-def test_json_needs_claims(tmp_path: Path) -> None:
-    """Without --claims there is nothing that `show` says as JSON: it names the command that does."""
+def test_json_needs_claims_or_advice(tmp_path: Path) -> None:
+    """Without --claims or --advice there is nothing that `show` says as JSON: it names the command that does."""
     (tmp_path / "run.jsonl").write_text(otlp(talk(1)))
     answer = run(tmp_path / "run.jsonl", "--json")
 
     assert isinstance(answer.exception, ConfigError)
-    assert "expected --claims beside --json" in str(answer.exception)
+    assert "expected --claims or --advice beside --json" in str(answer.exception)
 
 
 def test_hostile_claims_do_not_reach_the_terminal(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ class Program:
         calls: dict[str, Callable[[], Any]] = {
             "plain": instrument,
             "exporter": lambda: instrument(exporter=self.new("exporter")),
-            "embedded": lambda: instrument(embedded=True, tracer="contracts"),
-            "embedded exporter": lambda: instrument(embedded=True, exporter=self.new("exporter"), tracer="contracts"),
+            "embedded": lambda: instrument(embedded=True, tracer="checks"),
+            "embedded exporter": lambda: instrument(embedded=True, exporter=self.new("exporter"), tracer="checks"),
             "provider": lambda: instrument(tracer_provider=self.provider),
             "off": uninstrument,
             "program's own": lambda: trace.set_tracer_provider(self.own),
@@ -217,7 +217,7 @@ def test_programs_random_numbers_stay(program: Callable[[], Program]) -> None:
 def test_exporter_can_be_given_again(program: Callable[[], Program], is_embedded: bool) -> None:
     """An exporter is the program's: after `uninstrument()` it still takes spans, from us as well."""
     this = program()
-    arguments: dict[str, Any] = {"embedded": True, "tracer": "contracts"} if is_embedded else {}
+    arguments: dict[str, Any] = {"embedded": True, "tracer": "checks"} if is_embedded else {}
     for _ in range(2):
         instrument(exporter=this.places["exporter"], **arguments)
         arrived = this.arrived()

@@ -74,7 +74,7 @@ def document(run: MessageActionTrace) -> str:
 
 
 def write_corpus(folder: Path, n_runs: int, *, seed: int = 0) -> None:
-    """Write planted runs as a finished corpus, as `blamespan generate` leaves it."""
+    """Write planted runs as a finished corpus, as `blamespan lab generate` leaves it."""
     (folder / "runs").mkdir(parents=True)
     held_out = {"families": [], "topologies": [], "percent": 0}
     (folder / "corpus.json").write_text(json.dumps({"blamespan_corpus": 1, "recipe": {"held_out": held_out}}))

@@ -146,5 +146,5 @@ def test_damaged_weights_are_refused(lexicon: Lexicon, tmp_path: Path, damage: s
         case "wrong shape":
             replace(lexicon, codes=("FM-1.1", "any")).save(path)
 
-    with pytest.raises(TracerUnavailable, match=r"expected lexical weights .* got .*blamespan train"):
+    with pytest.raises(TracerUnavailable, match=r"expected lexical weights .* got .*blamespan lab train"):
         Lexicon.load(path)

@@ -10,7 +10,7 @@ import pytest
 from blamespan import conventions as words
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.auto.tracer import AutoTracer
-from blamespan_tracer.checks import CONTRACTS, alarms, apply_checks, read_toml_checks
+from blamespan_tracer.checks import VERDICT_CHECKS, alarms, apply_checks, read_toml_checks
 from blamespan_tracer.checks.alarms import (
     MOST_SOUND_RUNS,
     SOUND_RATES,
@@ -32,7 +32,7 @@ from tests.tracer_model.checks.test_bundled import (
 )
 from tests.tracer_model.representation.teams import team
 
-BY_NAME = {check.name: check for check in CONTRACTS}
+BY_NAME = {check.name: check for check in VERDICT_CHECKS}
 OTHER = "The second half has other words altogether, since nobody wants to read about one thing two times in a row."
 
 
@@ -46,7 +46,7 @@ def tracer() -> AutoTracer:
 def test_broken_check_raises_the_alarm_and_names_its_step(tracer: AutoTracer, name: str) -> None:
     """A run that breaks a check is called failed: by its step, its mode and its quote."""
     run, _, _ = BROKEN[name]
-    [first, *_] = find_alarms(run, apply_checks(CONTRACTS, run)) or [None]
+    [first, *_] = find_alarms(run, apply_checks(VERDICT_CHECKS, run)) or [None]
 
     [verdict] = tracer.attribute([run])
 
@@ -56,7 +56,7 @@ def test_broken_check_raises_the_alarm_and_names_its_step(tracer: AutoTracer, na
     assert first is not None
     assert verdict.calls_failed
     assert verdict.decisive_step == first.step
-    assert verdict.modes[0].mode in {one.mode for one in apply_checks(CONTRACTS, run) if one.outcome == "fail"}
+    assert verdict.modes[0].mode in {one.mode for one in apply_checks(VERDICT_CHECKS, run) if one.outcome == "fail"}
     assert verdict.evidence[0].quote == first.quote
 
 
@@ -129,7 +129,7 @@ SOUND = {
     ),
     "answer-given": team(("a", "It is 48."), ("b", "So the answer is 48.")),
 }
-"""For contracts that can be broken, a run like the one that breaks it, without the mistake."""
+"""For checks that can be broken, a run like the one that breaks it, without the mistake."""
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -137,7 +137,7 @@ def test_sound_twin_raises_no_alarm(tracer: AutoTracer, name: str) -> None:
     """A run without the mistake breaks nothing, and nobody is called to blame for anything."""
     run = SOUND[name]
 
-    assert [result for result in apply_checks(CONTRACTS, run) if result.outcome == "fail"] == []
+    assert [result for result in apply_checks(VERDICT_CHECKS, run) if result.outcome == "fail"] == []
     assert not tracer.attribute([run])[0].calls_failed
 
 
@@ -184,14 +184,14 @@ REPAIRED = {
         recipients={0: ["nobody"], 1: ["b"]},
     ),
 }
-"""Runs that break the contract whose name comes first, and put it right."""
+"""Runs that break the check whose name comes first, and put it right."""
 
 
 @pytest.mark.parametrize("name", REPAIRED)
 def test_repaired_mistake_raises_no_alarm(name: str) -> None:
     """What the run puts right later is still reported as broken, and no cause for an alarm."""
     run = REPAIRED[name]
-    results = [result for result in apply_checks(CONTRACTS, run) if result.outcome == "fail"]
+    results = [result for result in apply_checks(VERDICT_CHECKS, run) if result.outcome == "fail"]
 
     assert find_alarms(run, results) == []
     if "in one message" not in name:
@@ -202,26 +202,26 @@ def test_wrong_value_that_comes_back_is_not_repaired() -> None:
     """Who is corrected and states the wrong value again has not put it right."""
     run = team(("a", "We get 12 * 3 = 35."), ("b", "No: 12 * 3 = 36."), ("a", "The answer is 35."))
 
-    assert [result.step for result in find_alarms(run, apply_checks(CONTRACTS, run))] == [0]
+    assert [result.step for result in find_alarms(run, apply_checks(VERDICT_CHECKS, run))] == [0]
 
 
 def test_another_right_sum_repairs_nothing() -> None:
     """A sum that holds puts another one that does not hold right in no way."""
     run = team(("a", "We get 12 * 3 = 35."), ("b", "And 2 + 2 = 4."), ("a", "And 2 + 3 = 5."))
 
-    assert [result.step for result in find_alarms(run, apply_checks(CONTRACTS, run))] == [0]
+    assert [result.step for result in find_alarms(run, apply_checks(VERDICT_CHECKS, run))] == [0]
 
 
 def test_rule_of_a_user_raises_the_alarm(tmp_path: Path) -> None:
     """A rule that a user wrote is taken at its word: by its trust, also under the name of a bundled check."""
     rules = tmp_path / "rules.toml"
     rules.write_text(
-        '[[contract]]\nname = "nobody-guesses"\nmode = "mast:FM-1.1"\nforbid = { text = "I guess" }\n'
-        '[[contract]]\nname = "call-new"\ntrust = 0.2\nforbid = { text = "call" }\n'
+        '[[check]]\nname = "nobody-guesses"\nmode = "mast:FM-1.1"\nforbid = { text = "I guess" }\n'
+        '[[check]]\nname = "call-new"\ntrust = 0.2\nforbid = { text = "call" }\n'
     )
     checks = read_toml_checks(rules)
     first = AutoTracer.bundled()
-    tracer = AutoTracer(first._weights, checks=(*CONTRACTS, *checks), check_files="abc")
+    tracer = AutoTracer(first._weights, checks=(*VERDICT_CHECKS, *checks), check_files="abc")
     run = team(("a", "The boat leaves at nine."), ("b", "I guess that is right."))
 
     verdict, sound = tracer.attribute([run, team(("a", "The boat leaves at nine."), ("b", "Then that is right."))])
@@ -233,8 +233,8 @@ def test_rule_of_a_user_raises_the_alarm(tmp_path: Path) -> None:
     assert tracer.settings["checks"] == "abc"
 
 
-def test_every_bundled_contract_was_counted_on_sound_runs() -> None:
-    """The rates are of the contracts that there are: a new one is counted before it ships."""
+def test_every_bundled_check_was_counted_on_sound_runs() -> None:
+    """The rates are of the checks that there are: a new one is counted before it ships."""
     assert sorted(sound_rates()) == sorted(BY_NAME)
     assert raises_alarm(BY_NAME["sum-holds"])
     assert not raises_alarm(BY_NAME["call-new"])
@@ -257,7 +257,7 @@ def test_rule_without_a_count_weighs_by_its_trust(tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text(
         "".join(
-            f'[[contract]]\nname = "{name}"\ntrust = {trust}\nforbid = {{ text = "I guess" }}\n'
+            f'[[check]]\nname = "{name}"\ntrust = {trust}\nforbid = {{ text = "I guess" }}\n'
             for name, trust in (("low", 0.2), ("even", 0.5), ("high", 0.9), ("sum-holds", 0.5))
         )
     )
@@ -281,7 +281,7 @@ def test_damaged_rates_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         path.write_text(text)
         monkeypatch.setattr("blamespan_tracer.checks.alarms.SOUND_RATES", path)
         _forget()
-        with pytest.raises(TracerUnavailable, match=f"{number}.json.*blamespan evaluate checks"):
+        with pytest.raises(TracerUnavailable, match=f"{number}.json.*blamespan lab evaluate checks"):
             sound_rates()
     monkeypatch.setattr("blamespan_tracer.checks.alarms.SOUND_RATES", SOUND_RATES)
     _forget()

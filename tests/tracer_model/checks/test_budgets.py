@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks import CONTRACTS, ContractsTracer, apply_checks
+from blamespan_tracer.checks import VERDICT_CHECKS, ChecksTracer, apply_checks
 from tests.tracer_model.representation.teams import team
 
 RUN = team(("a", "We need 12 boxes."), ("b", "[No model was asked.]"), ("a", "Then we stop."))
@@ -20,12 +20,12 @@ def guarded(kind: str) -> MessageActionTrace:
 
 def test_overrun_of_a_budget_is_an_error_with_an_agent_and_a_step() -> None:
     """The step that asked for more is blamed, and called X5; another decision of the guard is no overrun."""
-    (check,) = [check for check in CONTRACTS if check.name == "budget-kept"]
+    (check,) = [check for check in VERDICT_CHECKS if check.name == "budget-kept"]
 
     (broken,) = apply_checks([check], guarded("budget"))
     (kept,) = apply_checks([check], guarded("tool"))
     (nothing,) = apply_checks([check], RUN)
-    (verdict,) = ContractsTracer([check]).attribute([guarded("budget")])
+    (verdict,) = ChecksTracer([check]).attribute([guarded("budget")])
 
     assert (broken.outcome, broken.step, broken.reason) == ("fail", 1, "the budget is used up")
     assert kept.outcome == "pass"

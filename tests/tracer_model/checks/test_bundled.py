@@ -8,15 +8,15 @@ import pytest
 from blamespan import conventions as words
 from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
 from blamespan.trace import AttributeValue, MessageActionTrace
-from blamespan_tracer.checks import CONTRACTS, apply_checks
+from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
 from tests.tracer_model.representation.teams import Said, team
 
 LONG = "The plan stands and every part of it was gone through with great care by all of us in this room today."
 
 
 def said_of(run: MessageActionTrace, name: str) -> list[tuple[str, int | None, str]]:
-    """What one contract says of a run: outcome, step, quote."""
-    chosen = [contract for contract in CONTRACTS if contract.name == name]
+    """What one check says of a run: outcome, step, quote."""
+    chosen = [check for check in VERDICT_CHECKS if check.name == name]
     return [(verdict.outcome, verdict.step, verdict.quote) for verdict in apply_checks(chosen, run)]
 
 
@@ -257,12 +257,12 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         "Sorry, we cannot say.",
     ),
 }
-"""For each contract that can be broken, a run that breaks it, where, and what is quoted."""
+"""For each check that can be broken, a run that breaks it, where, and what is quoted."""
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_contract_names_step_and_quotes_it(name: str) -> None:
-    """A run that breaks a contract is told by the step that breaks it first, in that step's own words."""
+def test_broken_check_names_step_and_quotes_it(name: str) -> None:
+    """A run that breaks a check is told by the step that breaks it first, in that step's own words."""
     run, step, quote = BROKEN[name]
     failed = [each for each in said_of(run, name) if each[0] == "fail"]
 
@@ -285,14 +285,14 @@ LEFT_OPEN = {
 
 
 @pytest.mark.parametrize("name", LEFT_OPEN)
-def test_contract_that_sound_runs_break_too_is_left_open(name: str) -> None:
+def test_check_that_sound_runs_break_too_is_left_open(name: str) -> None:
     """What is no proof is inconclusive, with the step that raises the question."""
     assert [outcome for outcome, step, _ in said_of(LEFT_OPEN[name], name) if step is not None] == ["inconclusive"]
 
 
-def test_every_contract_is_shown_to_break_or_to_be_left_open() -> None:
-    """No bundled contract goes untested, and names are unique."""
-    assert sorted([*BROKEN, *LEFT_OPEN]) == sorted(contract.name for contract in CONTRACTS)
+def test_every_check_is_shown_to_break_or_to_be_left_open() -> None:
+    """No bundled check goes untested, and names are unique."""
+    assert sorted([*BROKEN, *LEFT_OPEN]) == sorted(check.name for check in VERDICT_CHECKS)
 
 
 SOUND = team(
@@ -306,8 +306,8 @@ SOUND = team(
 
 
 def test_sound_run_breaks_nothing() -> None:
-    """A run without an error keeps every contract or says nothing about it."""
-    assert [verdict for verdict in apply_checks(CONTRACTS, SOUND) if verdict.outcome == "fail"] == []
+    """A run without an error keeps every check or says nothing about it."""
+    assert [verdict for verdict in apply_checks(VERDICT_CHECKS, SOUND) if verdict.outcome == "fail"] == []
 
 
 def test_error_that_is_met_is_no_breach() -> None:
@@ -337,7 +337,7 @@ def test_state_that_changes_is_no_contradiction() -> None:
 
 
 def test_nothing_to_judge_is_inconclusive() -> None:
-    """Where a run has no sums, no calls and no hand-offs, contracts on them say so, of the run as a whole."""
+    """Where a run has no sums, no calls and no hand-offs, checks on them say so, of the run as a whole."""
     run = team(("a", "hello"), ("b", "hello to you"))
 
     for name in ("sum-holds", "call-new", "hand-off-arrives", "tool-error-met"):

@@ -15,16 +15,16 @@ from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
 from blamespan_tracer.alternatives.network.step_features import check_features
 from blamespan_tracer.checks import (
-    CONTRACTS,
+    VERDICT_CHECKS,
     Check,
-    ContractsTracer,
+    ChecksTracer,
     ExaminedRun,
     Finding,
     apply_checks,
     checks_in_use,
 )
-from blamespan_tracer.checks.in_use import CONTRACTS_VARIABLE
-from blamespan_tracer.contracts_command import contracts as command
+from blamespan_tracer.checks.command import checks as command
+from blamespan_tracer.checks.in_use import CHECKS_VARIABLE
 from blamespan_tracer.representation import analyse
 from tests.tracer_model.representation.teams import team
 
@@ -38,14 +38,14 @@ RUN = team(
 
 
 def shouting(run: ExaminedRun) -> Iterator[Finding]:
-    """A user's own contract."""
+    """A user's own check."""
     for step in run.decisions:
         yield Finding(step.index, "fail" if step.content.isupper() else "pass", step.content, "shouts")
 
 
-def test_first_broken_contract_decides() -> None:
-    """The first step that breaks a contract is decisive; symptoms count only where there is no cause."""
-    (verdict,) = ContractsTracer(CONTRACTS).attribute([RUN])
+def test_first_broken_check_decides() -> None:
+    """The first step that breaks a check is decisive; symptoms count only where there is no cause."""
+    (verdict,) = ChecksTracer(VERDICT_CHECKS).attribute([RUN])
 
     assert verdict.decisive_step == 1
     assert verdict.agents[0].agent == "clerk"
@@ -59,20 +59,20 @@ def test_symptom_decides_where_nothing_else_is_broken() -> None:
     """A symptom is better than nothing."""
     symptom = Check("quiet", "Nobody shouts.", shouting, mode("mast:FM-1.2"), 0.3, is_symptom=True)
 
-    (verdict,) = ContractsTracer([symptom]).attribute([team(("a", "hi"), ("b", "HELLO"))])
+    (verdict,) = ChecksTracer([symptom]).attribute([team(("a", "hi"), ("b", "HELLO"))])
 
     assert verdict.decisive_step == 1
     assert verdict.failure_score == pytest.approx(0.3)
 
 
 def test_run_that_breaks_nothing_gets_no_verdict() -> None:
-    """Without a broken contract there is nobody to blame, and the tracer says so."""
-    (verdict,) = ContractsTracer(CONTRACTS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
+    """Without a broken check there is nobody to blame, and the tracer says so."""
+    (verdict,) = ChecksTracer(VERDICT_CHECKS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
 
-    assert verdict.abstained == "no contract is broken"
+    assert verdict.abstained == "no check is broken"
 
 
-def test_contract_that_raises_is_inconclusive() -> None:
+def test_check_that_raises_is_inconclusive() -> None:
     """A check that raises, or names a step that is not there, breaks nothing but itself."""
 
     def raising(run: ExaminedRun) -> Iterator[Finding]:
@@ -104,54 +104,54 @@ def test_known_analysis_changes_nothing() -> None:
     """Judging with what the representation already found out says the same."""
     run = ExaminedRun(RUN, analyse(RUN))
 
-    assert [result for check in CONTRACTS for result in check.apply(run)] == apply_checks(CONTRACTS, RUN)
+    assert [result for check in VERDICT_CHECKS for result in check.apply(run)] == apply_checks(VERDICT_CHECKS, RUN)
 
 
 def test_verdicts_as_features() -> None:
     """A model sees on each merged step what it breaks, whether it is the first, and how much has broken by then."""
-    columns = check_features(CONTRACTS[:1], apply_checks(CONTRACTS, RUN), analyse(RUN))
+    columns = check_features(VERDICT_CHECKS[:1], apply_checks(VERDICT_CHECKS, RUN), analyse(RUN))
 
     np.testing.assert_array_equal(columns, [[0, 0, 0], [1, 1, 0.5], [0, 0, 0.5], [1, 0, 1]])
-    assert check_features(CONTRACTS, [], analyse(team())).shape == (0, 3 * len(CONTRACTS))
+    assert check_features(VERDICT_CHECKS, [], analyse(team())).shape == (0, 3 * len(VERDICT_CHECKS))
 
 
 def test_tracer_is_installed_under_its_name() -> None:
-    """`contracts` is a tracer like any other, without weights."""
-    tracer = load_tracer("contracts")
+    """`checks` is a tracer like any other, without weights."""
+    tracer = load_tracer("checks")
 
     assert isinstance(tracer, Tracer)
-    assert (tracer.identity.name, tracer.identity.weights) == ("contracts", "")
+    assert (tracer.identity.name, tracer.identity.weights) == ("checks", "")
     assert tracer.attribute([]) == []
 
 
 def test_file_of_the_environment_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`BLAMESPAN_CONTRACTS` adds contracts, and one of a bundled name replaces it."""
+    """`BLAMESPAN_CHECKS` adds checks, and one of a bundled name replaces it."""
     path = tmp_path / "ours.toml"
     path.write_text(
-        "[[contract]]\nname = 'sum-holds'\nforbid = { text = 'x' }\n[[contract]]\nname = 'new'\nforbid = { text = 'y' }"
+        "[[check]]\nname = 'sum-holds'\nforbid = { text = 'x' }\n[[check]]\nname = 'new'\nforbid = { text = 'y' }"
     )
-    monkeypatch.setenv(CONTRACTS_VARIABLE, str(path))
+    monkeypatch.setenv(CHECKS_VARIABLE, str(path))
     in_use = checks_in_use()
 
-    assert [contract.name for contract in in_use] == [*(contract.name for contract in CONTRACTS), "new"]
-    assert in_use[0] is not CONTRACTS[0]
+    assert [check.name for check in in_use] == [*(check.name for check in VERDICT_CHECKS), "new"]
+    assert in_use[0] is not VERDICT_CHECKS[0]
 
 
 def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results by other contracts are other results: the tracer tells its files apart by what they say."""
+    """Results by other checks are other results: the tracer tells its files apart by what they say."""
     path, found = tmp_path / "ours.toml", []
     for text in ("x", "y", "x"):
-        path.write_text(f"[[contract]]\nname = 'new'\nforbid = {{ text = '{text}' }}")
-        monkeypatch.setenv(CONTRACTS_VARIABLE, str(path))
-        found.append(settings_of(ContractsTracer.in_use()))
-    monkeypatch.delenv(CONTRACTS_VARIABLE)
+        path.write_text(f"[[check]]\nname = 'new'\nforbid = {{ text = '{text}' }}")
+        monkeypatch.setenv(CHECKS_VARIABLE, str(path))
+        found.append(settings_of(ChecksTracer.in_use()))
+    monkeypatch.delenv(CHECKS_VARIABLE)
 
     assert found[0] == found[2] != found[1]
-    assert settings_of(ContractsTracer.in_use()) == {}
+    assert settings_of(ChecksTracer.in_use()) == {}
 
 
-def test_entry_point_that_offers_no_contract_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a package offers must be contracts; the message names the entry point."""
+def test_entry_point_that_offers_no_check_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a package offers must be checks; the message names the entry point."""
     monkeypatch.setattr("blamespan_tracer.checks.in_use.load_entry", lambda entry: [1])
 
     with pytest.raises(ConfigError, match="entry point 'bundled'"):
@@ -185,15 +185,15 @@ def test_command_prints_no_control_characters(tmp_path: Path) -> None:
     assert "\x1b" not in result.stdout
 
 
-def test_command_lists_contracts_in_use(tmp_path: Path) -> None:
-    """Without runs the contracts themselves are listed, those of a given file among them."""
+def test_command_lists_checks_in_use(tmp_path: Path) -> None:
+    """Without runs the checks themselves are listed, those of a given file among them."""
     path = tmp_path / "ours.toml"
-    path.write_text("[[contract]]\nname = 'no-guess'\ntitle = 'Nobody guesses.'\nforbid = { text = 'guess' }")
-    result = CliRunner().invoke(command, ["--contracts", str(path)])
+    path.write_text("[[check]]\nname = 'no-guess'\ntitle = 'Nobody guesses.'\nforbid = { text = 'guess' }")
+    result = CliRunner().invoke(command, ["--checks", str(path)])
 
     assert result.exit_code == 0
     assert "no-guess" in result.stdout
-    assert len(result.stdout.splitlines()) == len(CONTRACTS) + 1
+    assert len(result.stdout.splitlines()) == len(VERDICT_CHECKS) + 1
 
 
 parts = [
@@ -221,14 +221,14 @@ kinds = st.sampled_from(["message", "tool_call", "tool_result", "plan", "handoff
 def test_any_run_is_judged(said: list[tuple[str, str, str]], task: str) -> None:
     """No bundled check raises; failures are on steps that can be blamed, and quotes are those steps' own words."""
     run = team(*said, task=task, roles={"terminal": "executor", "user": "user"})  # type: ignore[arg-type]
-    verdicts = apply_checks(CONTRACTS, run)
+    verdicts = apply_checks(VERDICT_CHECKS, run)
 
-    assert {verdict.check.name for verdict in verdicts} == {contract.name for contract in CONTRACTS}
+    assert {verdict.check.name for verdict in verdicts} == {check.name for check in VERDICT_CHECKS}
     assert not any("raised" in verdict.reason for verdict in verdicts)
     for verdict in verdicts:
         if verdict.step is not None:
             assert run.can_be_blamed(run.steps[verdict.step])
             assert verdict.quote in run.steps[verdict.step].content
-    (attribution,) = ContractsTracer(CONTRACTS).attribute([run])
+    (attribution,) = ChecksTracer(VERDICT_CHECKS).attribute([run])
     failed = [verdict.step for verdict in verdicts if verdict.outcome == "fail"]
     assert attribution.decisive_step in failed if failed else attribution.abstained

@@ -3,22 +3,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from blamespan_tracer.checks import CONTRACTS, Check, apply_checks, read_toml_checks
+from blamespan_tracer.checks import Check, apply_checks, read_toml_checks
 from tests.tracer_model.representation.teams import team
 
-PAGE = (Path(__file__).parents[3] / "docs" / "contracts.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "checks.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
     """The page's code blocks of one language."""
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-
-
-def test_page_lists_every_bundled_contract_with_its_mode() -> None:
-    """Name and mode in the page's table are those of the code."""
-    rows = dict(re.findall(r"^\| `([a-z-]+)` \| [A-Z].*? \| ([a-z]+:\S+|by its source) \|", PAGE, re.MULTILINE))
-
-    assert rows == {contract.name: str(contract.mode or "by its source") for contract in CONTRACTS}
 
 
 def test_example_file_is_read_and_judges(tmp_path: Path) -> None:
@@ -36,7 +29,7 @@ def test_example_file_is_read_and_judges(tmp_path: Path) -> None:
 
 
 def test_example_in_python_runs() -> None:
-    """The page's Python gives a contract that breaks where it says."""
+    """The page's Python gives a check that breaks where it says."""
     scope: dict[str, object] = {}
     exec(blocks("python")[0], scope)
     refunds_are_small = scope["refunds_are_small"]

@@ -18,7 +18,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.inputs import feature_names
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.checks import CHECKS, CONTRACTS, EVIDENCE, ExaminedRun, Finding, check
+from blamespan_tracer.checks import CHECKS, EVIDENCE, VERDICT_CHECKS, ExaminedRun, Finding, check
 from tests.tracer_model.representation.teams import team
 
 _NEW = """
@@ -38,7 +38,7 @@ _REPORT = """
 import json
 from click.testing import CliRunner
 from blamespan.analysis.showing.judges import rules_of
-from blamespan_tracer.contracts_command import contracts
+from blamespan_tracer.checks.command import checks
 from blamespan_tracer.checks import ExaminedRun
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.inputs import feature_names
@@ -50,7 +50,7 @@ tracer = NetworkTracer.bundled()
 print(json.dumps({
     "names": feature_names(LexicalTracer.bundled().lexicon),
     "loudness": step_features(ExaminedRun(LOUD), ("is loud",)).ravel().tolist(),
-    "listed": CliRunner().invoke(contracts, []).stdout,
+    "listed": CliRunner().invoke(checks, []).stdout,
     "rules": [rule.name for rule in rules_of(LOUD)],
     "verdict": repr(tracer.attribute([LOUD])),
 }))
@@ -71,7 +71,7 @@ def test_names_are_unique_and_every_check_has_a_phrase() -> None:
     assert len(set(names)) == len(names)
     assert all(check.title[:1].isupper() and check.title.endswith(".") for check in CHECKS)
     assert all(0 <= check.trust <= 1 for check in CHECKS)
-    assert {*CONTRACTS, *EVIDENCE} == {*CHECKS}
+    assert {*VERDICT_CHECKS, *EVIDENCE} == {*CHECKS}
 
 
 def test_new_check_is_one_function_in_one_file(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_contradiction_names_its_source() -> None:
         ("searcher", "It is in the shop. The price of the red kettle is 48 euros.", "tool_result"),
         ("searcher", "The price of the red kettle is 84 euros."),
     )
-    (believed,) = (check for check in CONTRACTS if check.name == "result-believed")
+    (believed,) = (check for check in VERDICT_CHECKS if check.name == "result-believed")
     (result,) = believed.apply(ExaminedRun(run))
 
     assert result.source is not None

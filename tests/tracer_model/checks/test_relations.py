@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks import CONTRACTS, apply_checks
+from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
 from blamespan_tracer.ledger.records import find_tables
 from blamespan_tracer.ledger.values import find_values
 from tests.tracer_model.representation.teams import Said, team
@@ -38,8 +38,8 @@ def _answered(table: str, said: str, *after: Said) -> MessageActionTrace:
 
 
 def _broken(run: MessageActionTrace, name: str) -> list[int | None]:
-    """The steps that break one contract."""
-    chosen = [contract for contract in CONTRACTS if contract.name == name]
+    """The steps that break one check."""
+    chosen = [check for check in VERDICT_CHECKS if check.name == name]
     return [result.step for result in apply_checks(chosen, run) if result.outcome == "fail"]
 
 

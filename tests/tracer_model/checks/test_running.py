@@ -13,12 +13,12 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
 from blamespan_integrations.importers.who_and_when import WhoAndWhenImporter
 from blamespan_tracer.checks import running
-from blamespan_tracer.checks.bundled import CONTRACTS
+from blamespan_tracer.checks.bundled import VERDICT_CHECKS
 from blamespan_tracer.checks.check import Check, ExaminedRun
 from blamespan_tracer.checks.running import RunningChecks
 from blamespan_tracer.run_watcher import checks_of_steps
 
-CHECKS = [check for check in CONTRACTS if RunningChecks.can_run(check)]
+CHECKS = [check for check in VERDICT_CHECKS if RunningChecks.can_run(check)]
 TASK = (
     "The fee of the north harbour is 48.5 crowns. The rent of the old mill is 1,240 crowns. "
     "What do both cost in 14 days?"

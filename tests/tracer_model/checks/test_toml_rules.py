@@ -18,9 +18,9 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def found(tmp_path: Path, body: str, run: MessageActionTrace) -> list[tuple[str, int | None, str]]:
-    """What a contract written as *body* says of a run."""
-    contracts = read_toml_checks(written(tmp_path, f'[[contract]]\nname = "it"\n{body}'))
-    return [(verdict.outcome, verdict.step, verdict.quote) for verdict in apply_checks(contracts, run)]
+    """What a check written as *body* says of a run."""
+    checks = read_toml_checks(written(tmp_path, f'[[check]]\nname = "it"\n{body}'))
+    return [(verdict.outcome, verdict.step, verdict.quote) for verdict in apply_checks(checks, run)]
 
 
 GUESS, CALL = "I guess that is final answer 48.", 'search({"q": "price"})'
@@ -78,38 +78,38 @@ def test_rule_says_what_its_table_says(tmp_path: Path, body: str, expected: list
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("contract = 3", "expected at least one \\[\\[contract\\]\\]"),
-        ("[[contracts]]\nname = 'x'", "unknown key 'contracts'. Nearest known: 'contract'"),
-        ("[[contract]]\nname = 'x'\nforbit = {}", "unknown key 'forbit'. Nearest known: 'forbid'"),
-        ("[[contract]]\nforbid = { text = 'x' }", "expected a name"),
-        ("[[contract]]\nname = 'x'", "expected either require or forbid"),
+        ("check = 3", "expected at least one \\[\\[check\\]\\]"),
+        ("[[checks]]\nname = 'x'", "unknown key 'checks'. Nearest known: 'check'"),
+        ("[[check]]\nname = 'x'\nforbit = {}", "unknown key 'forbit'. Nearest known: 'forbid'"),
+        ("[[check]]\nforbid = { text = 'x' }", "expected a name"),
+        ("[[check]]\nname = 'x'", "expected either require or forbid"),
         (
-            "[[contract]]\nname = 'x'\nforbid = { text = 'a' }\nrequire = { text = 'a' }",
+            "[[check]]\nname = 'x'\nforbid = { text = 'a' }\nrequire = { text = 'a' }",
             "expected either require or forbid",
         ),
-        ("[[contract]]\nname = 'x'\nforbid = {}", "expected something to look for"),
-        ("[[contract]]\nname = 'x'\nforbid = { txt = 'a' }", "unknown key 'txt'. Nearest known: 'text'"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = '(?=a)' }", "expected a pattern that RE2 takes"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = '(a' }", "missing \\)"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = 3 }", "expected a text, got 3"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = 'a', in = 'befor' }", "Nearest: 'before'"),
+        ("[[check]]\nname = 'x'\nforbid = {}", "expected something to look for"),
+        ("[[check]]\nname = 'x'\nforbid = { txt = 'a' }", "unknown key 'txt'. Nearest known: 'text'"),
+        ("[[check]]\nname = 'x'\nforbid = { text = '(?=a)' }", "expected a pattern that RE2 takes"),
+        ("[[check]]\nname = 'x'\nforbid = { text = '(a' }", "missing \\)"),
+        ("[[check]]\nname = 'x'\nforbid = { text = 3 }", "expected a text, got 3"),
+        ("[[check]]\nname = 'x'\nforbid = { text = 'a', in = 'befor' }", "Nearest: 'before'"),
         (
-            "[[contract]]\nname = 'x'\nforbid = { text = 'a', in = 'task', agent = 'b' }",
+            "[[check]]\nname = 'x'\nforbid = { text = 'a', in = 'task', agent = 'b' }",
             "expected only text with in = 'task'",
         ),
         (
-            "[[contract]]\nname = 'x'\nforbid = { text = 'a', within = -1 }",
+            "[[check]]\nname = 'x'\nforbid = { text = 'a', within = -1 }",
             "expected a whole number from 0 to 1,000,000, got -1",
         ),
-        ("[[contract]]\nname = 'x'\nforbid = { kind = 'mesage' }", "Nearest: 'message'"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = 'a' }\nmode = 'mast:FM-9'", "expected an error mode"),
-        ("[[contract]]\nname = 'x'\nforbid = { text = 'a' }\ntrust = 2", "expected trust between 0 and 1, got 2"),
+        ("[[check]]\nname = 'x'\nforbid = { kind = 'mesage' }", "Nearest: 'message'"),
+        ("[[check]]\nname = 'x'\nforbid = { text = 'a' }\nmode = 'mast:FM-9'", "expected an error mode"),
+        ("[[check]]\nname = 'x'\nforbid = { text = 'a' }\ntrust = 2", "expected trust between 0 and 1, got 2"),
         (
-            "[[contract]]\nname = 'x'\nforbid = { text = 'a' }\n[[contract]]\nname = 'x'\nforbid = { text = 'a' }",
+            "[[check]]\nname = 'x'\nforbid = { text = 'a' }\n[[check]]\nname = 'x'\nforbid = { text = 'a' }",
             "got 'x' twice",
         ),
-        ("[[contract]]\nname = 'x'\nforbid = 3", "expected a table, got 3"),
-        ("[[contract", "expected contracts in TOML"),
+        ("[[check]]\nname = 'x'\nforbid = 3", "expected a table, got 3"),
+        ("[[check", "expected checks in TOML"),
     ],
 )
 def test_mistake_in_a_file_is_named_with_what_was_expected(tmp_path: Path, text: str, message: str) -> None:

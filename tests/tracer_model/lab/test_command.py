@@ -1,4 +1,4 @@
-"""`blamespan train` and `blamespan evaluate`, as a user runs them."""
+"""`blamespan lab train` and `blamespan lab evaluate`, as a user runs them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_training_says_how_good_it_is_and_where_the_weights_lie(data: Path, tmp_path: Path) -> None:
     """Figures go to stdout, talk to stderr, and the weights can be evaluated at once."""
-    done = blamespan("train", data / "tiny.toml", "--data", data, "--out", tmp_path / "out", "--seed", 2)
+    done = blamespan("lab", "train", data / "tiny.toml", "--data", data, "--out", tmp_path / "out", "--seed", 2)
 
     assert done.returncode == 0, done.stderr
     assert "pair F1" in done.stdout
     assert str(tmp_path / "out" / "lexical.safetensors") in done.stdout
     assert "40 runs read" in done.stderr
     measured = blamespan(
-        *("evaluate", "aegis", "--data", data / "aegis" / "train.jsonl", "--json"),
+        *("lab", "evaluate", "aegis", "--data", data / "aegis" / "train.jsonl", "--json"),
         *("--tracer", tmp_path / "out" / "lexical.safetensors"),
     )
     found = json.loads(measured.stdout)
@@ -57,7 +57,7 @@ def test_training_says_how_good_it_is_and_where_the_weights_lie(data: Path, tmp_
 def test_aegis_document_has_exactly_the_documented_keys(data: Path) -> None:
     """With --json one document comes, with the baseline that was asked for, and nothing else on stdout."""
     train_file = data / "aegis" / "train.jsonl"
-    done = blamespan("evaluate", "aegis", "--data", train_file, "--train", train_file, "--json")
+    done = blamespan("lab", "evaluate", "aegis", "--data", train_file, "--train", train_file, "--json")
 
     found = json.loads(done.stdout)
 
@@ -70,7 +70,7 @@ def test_aegis_document_has_exactly_the_documented_keys(data: Path) -> None:
 @pytest.mark.slow
 def test_who_and_when_document_has_exactly_the_documented_keys(data: Path) -> None:
     """Both subsets come with the same figures and the same baselines."""
-    done = blamespan("evaluate", "who-and-when", "--data", data / "who", "--json")
+    done = blamespan("lab", "evaluate", "who-and-when", "--data", data / "who", "--json")
 
     found = json.loads(done.stdout)
 
@@ -88,7 +88,7 @@ def test_tables_are_aligned_and_plain_when_piped(data: Path, benchmark: str) -> 
     """Without --json a table comes, without colour codes where nobody looks."""
     path = data / "aegis" / "train.jsonl" if benchmark == "aegis" else data / "who"
 
-    done = blamespan("evaluate", benchmark, "--data", path)
+    done = blamespan("lab", "evaluate", benchmark, "--data", path)
 
     assert done.returncode == 0, done.stderr
     assert "random" in done.stdout
@@ -99,10 +99,10 @@ def test_tables_are_aligned_and_plain_when_piped(data: Path, benchmark: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("evaluate", "aegis", "--data", "no/such.jsonl"), "got nothing there. Check --data"),
-        (("evaluate", "who-and-when", "--data", "no/such"), "Give --data the folder"),
-        (("evaluate", "who-and-when", "--data", ".", "--tracer", "psychic"), "Give --data the folder"),
-        (("train", "no/such.toml", "--data", "."), "expected a recipe in TOML"),
+        (("lab", "evaluate", "aegis", "--data", "no/such.jsonl"), "got nothing there. Check --data"),
+        (("lab", "evaluate", "who-and-when", "--data", "no/such"), "Give --data the folder"),
+        (("lab", "evaluate", "who-and-when", "--data", ".", "--tracer", "psychic"), "Give --data the folder"),
+        (("lab", "train", "no/such.toml", "--data", "."), "expected a recipe in TOML"),
     ],
 )
 def test_wrong_paths_are_misuse(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_unreadable_weights_are_a_failure(data: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.safetensors").write_bytes(b"nothing")
 
     done = blamespan(
-        "evaluate", "aegis", "--data", data / "aegis" / "train.jsonl", "--tracer", tmp_path / "bad.safetensors"
+        "lab", "evaluate", "aegis", "--data", data / "aegis" / "train.jsonl", "--tracer", tmp_path / "bad.safetensors"
     )
 
     assert (done.returncode, done.stdout) == (1, "")

@@ -74,5 +74,5 @@ def test_every_bundled_recipe_says_how_to_run_it_and_fits_its_record(name: str) 
     """Its first lines hold its command; its model chooses the record."""
     path = find_recipe(name, RECIPES)
 
-    assert f"blamespan train {name} --data" in path.read_text(encoding="utf-8")
+    assert f"blamespan lab train {name} --data" in path.read_text(encoding="utf-8")
     assert read_recipe(RECORDS[peek(path, "model")], name, RECIPES).name == name

@@ -176,13 +176,13 @@ def test_a_hundred_schemata_on_two_hundred_steps_take_milliseconds() -> None:
     assert (time.process_time() - begin) / 5 < 0.25
 
 
-def test_contracts_of_ones_own_are_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What breaks a contract of the registry is known by it; what keeps it is not."""
+def test_checks_of_ones_own_are_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What breaks a check of the registry is known by it; what keeps it is not."""
     from blamespan_tracer.checks import in_use
 
     rules = tmp_path / "ours.toml"
-    rules.write_text('[[contract]]\nname = "no-swearing"\nwhen = { kind = ["message"] }\nforbid = { text = "damn" }\n')
-    monkeypatch.setenv("BLAMESPAN_CONTRACTS", str(rules))
+    rules.write_text('[[check]]\nname = "no-swearing"\nwhen = { kind = ["message"] }\nforbid = { text = "damn" }\n')
+    monkeypatch.setenv("BLAMESPAN_CHECKS", str(rules))
     in_use._cached_checks.cache_clear()
     try:
         failed = run(("Clerk", "message", "Damn it: where is the damn form?"))

@@ -1,4 +1,4 @@
-"""Measure a tracer on AEGIS's labelled pairs, beside baselines that read little or nothing: `blamespan evaluate aegis`.
+"""Measure a tracer on AEGIS's labelled pairs, beside baselines that read little: `blamespan lab evaluate aegis`.
 
 The plain baseline of the field is among them: TF-IDF of words and word pairs, one linear classifier per mode. Every
 agent is one document; nothing of its seat, its steps or the other agents is known to it.

@@ -1,4 +1,4 @@
-"""How often a tracer calls runs failed that did not fail: `blamespan evaluate clean`."""
+"""How often a tracer calls runs failed that did not fail: `blamespan lab evaluate clean`."""
 
 from __future__ import annotations
 

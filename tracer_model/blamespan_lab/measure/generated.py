@@ -1,5 +1,6 @@
-"""Measure a tracer on runs whose decisive step is known by replay, and on runs that did not fail: `blamespan evaluate
-generated`. What it quotes is measured on failed runs that have a sound twin.
+"""`blamespan lab evaluate generated`: a tracer on runs whose decisive step replay has shown, and on sound runs.
+
+What it quotes is measured on failed runs that have a sound twin.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
     failed = [(run, verdict) for run, verdict in pairs if run.origin is not None and run.origin.decisive is not None]
     sound = [(run, verdict) for run, verdict in pairs if run.trace.outcome == "succeeded"]
     if not failed:
-        raise ConfigError(f"expected runs with a decisive step, got {len(runs)} without. Make them: blamespan generate")
+        raise ConfigError(
+            f"expected runs with a decisive step, got {len(runs)} without. Make them: blamespan lab generate"
+        )
     answers = [_rate(run, verdict) for run, verdict in failed]
     sets = [verdict.step_set for _, verdict in failed]
     is_covered = [_decisive_step(run) in chosen for (run, _), chosen in zip(failed, sets, strict=True)]

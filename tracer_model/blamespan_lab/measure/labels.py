@@ -1,4 +1,4 @@
-"""Measure how far a tracer and people agree, beside how far people agree: `blamespan evaluate labels`."""
+"""Measure how far a tracer and people agree, beside how far people agree: `blamespan lab evaluate labels`."""
 
 from __future__ import annotations
 

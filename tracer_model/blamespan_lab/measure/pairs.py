@@ -122,7 +122,7 @@ def evaluate_pairs(pairs: Sequence[LabelledPair], verdicts: Sequence[PairVerdict
         ConfigError: if there is none.
     """
     if not pairs:
-        raise ConfigError("expected pairs to measure on, got none. Make them: blamespan generate edits")
+        raise ConfigError("expected pairs to measure on, got none. Make them: blamespan lab generate edits")
     rows = list(zip(pairs, verdicts, strict=True))
     hits = [verdict.edited.decisive_step == pair.step for pair, verdict in rows]
     gains = [gain for pair, verdict in rows if (gain := _gain(pair, verdict)) is not None]

@@ -1,4 +1,4 @@
-"""Measure a tracer on programs that stand beside their sound twins: `blamespan evaluate programs`.
+"""Measure a tracer on programs that stand beside their sound twins: `blamespan lab evaluate programs`.
 
 The runs of one task in one file belong together: the first sound one, one or more with a mistake at different steps
 (the second is the *moved* one: sound but for a mistake of another agent), and decoys, which are sound as well.

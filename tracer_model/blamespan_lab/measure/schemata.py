@@ -94,7 +94,7 @@ def evaluate_schemata(runs: Sequence[RecordedRun]) -> SchemaFigures:
     if not known or not sound:
         raise ConfigError(
             f"expected failures of the same mode on both sides and sound runs, got {len(known)} and {len(sound)}. "
-            "Make a corpus with: blamespan generate small --out corpora/small"
+            "Make a corpus with: blamespan lab generate small --out corpora/small"
         )
     twin_ids = {one.run.origin.twin for _, one in failures if one.run.origin is not None}
     recall = [any(match.schema.mode == _mode(one.run) for match in _at_step(one)) for one in known]

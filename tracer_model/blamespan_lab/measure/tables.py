@@ -1,4 +1,4 @@
-"""What `blamespan evaluate` prints of its figures."""
+"""What `blamespan lab evaluate` prints of its figures."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measure a tracer on labelled steps, Who&When's or any others, beside baselines that read little or nothing.
 
-`blamespan evaluate who-and-when` and `steps` print these figures.
+`blamespan lab evaluate who-and-when` and `steps` print these figures.
 
 One baseline is a step model that understands nothing, a logistic regression on plain features of steps. Any tracer must
 beat it: trained and tested on the same corpus by cross-validation, it scores what position, role and surface give away.

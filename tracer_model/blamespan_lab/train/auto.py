@@ -46,7 +46,7 @@ from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, EvidenceModel, S
 from blamespan_tracer.auto.step_prior import prior_features
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import AutoWeights
-from blamespan_tracer.checks import CONTRACTS, apply_checks
+from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
 from blamespan_tracer.ledger.values import Value, find_values
 from blamespan_tracer.numeric import softmax
 
@@ -56,7 +56,7 @@ class AutoData:
     """What to train on, relative to the data folder.
 
     Attributes:
-        pairs: Folder that `blamespan generate edits` made; sources that its recipe holds out are not learnt from.
+        pairs: Folder that `blamespan lab generate edits` made; sources that its recipe holds out are not learnt from.
         every_kind: Whether kinds of edits that it holds out are; no to measure weights on kinds that they do not know.
         most_pairs: Most pairs that are learnt from.
         transcripts: Files of written runs of whose failures the decisive step is known: patterns, relative to the
@@ -305,7 +305,7 @@ def observe_all(traces: Iterable[MessageActionTrace]) -> Iterator[ObservedRun]:
 
 
 def _observe(trace: MessageActionTrace) -> ObservedRun:
-    run = observe(trace, apply_checks(CONTRACTS, trace))
+    run = observe(trace, apply_checks(VERDICT_CHECKS, trace))
     return replace(run, claims=replace(run.claims, claims=()))
 
 

@@ -90,8 +90,8 @@ class LanguageModelData:
     """What to train on.
 
     Attributes:
-        runs: Folders that `blamespan generate` made, without what their recipes hold out, or files of labelled runs;
-            relative to the data folder.
+        runs: Folders that `blamespan lab generate` made, without what their recipes hold out, or files of labelled
+            runs; relative to the data folder.
         context: Tokens of prompt and reply; runs that do not fit are cut, and left out where that is not enough.
         most_runs: Train on so many, the first by a draw; 0 for all.
         sound_percent: Most runs without a failure, of all; more are left out.

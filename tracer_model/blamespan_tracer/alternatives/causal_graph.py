@@ -30,7 +30,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.alternatives.evidence import quote_steps
 from blamespan_tracer.alternatives.network.step_features import step_features
-from blamespan_tracer.checks import CHECKS, CONTRACTS, CheckResult, ExaminedRun
+from blamespan_tracer.checks import CHECKS, VERDICT_CHECKS, CheckResult, ExaminedRun
 
 __all__ = ["CausalGraphTracer", "find_phases"]
 
@@ -78,7 +78,7 @@ class CausalGraphTracer:
             return Attribution.abstain(trace, reason, self.identity)
         run = ExaminedRun(trace)
         shares = _share_blame(run)
-        results = [result for check in CONTRACTS for result in check.apply(run)]
+        results = [result for check in VERDICT_CHECKS for result in check.apply(run)]
         score = _score_failure(results)
         return Attribution.of(
             trace,
@@ -163,7 +163,7 @@ def _standardise(values: _Floats) -> _Floats:
 
 
 def _score_failure(results: Sequence[CheckResult]) -> float:
-    """Return how likely the run failed if each broken contract speaks for itself; nobody knows where none is broken."""
+    """Return how likely the run failed if each broken check speaks for itself; nobody knows where none is broken."""
     trust = {result.check.name: result.check.trust for result in results if result.outcome == "fail"}
     remainder = 1.0
     for value in trust.values():
@@ -172,7 +172,7 @@ def _score_failure(results: Sequence[CheckResult]) -> float:
 
 
 def _list_modes(trace: MessageActionTrace, results: Sequence[CheckResult]) -> list[ModeBlame]:
-    """Return what the broken contracts call what each agent did."""
+    """Return what the broken checks call what each agent did."""
     best: dict[tuple[str, str], ModeBlame] = {}
     for result in results:
         mode, step = result.mode, result.step

@@ -341,7 +341,7 @@ class Scored:
 
 
 class LanguageModelTracer:
-    """Attributes runs by the probabilities of a language model's answers; see docs/llm.md.
+    """Attributes runs by the probabilities of a language model's answers; see docs/how-to/language-model.md.
 
     - A decision's share of the blame is how likely the model names it if it names somebody.
     - `failure_score` is how likely it names somebody. Below `Calibration.alarm` there is no verdict, unless the run is
@@ -376,7 +376,7 @@ class LanguageModelTracer:
         if not (name or adapter):
             raise ConfigError(
                 f"expected a model in {_VARIABLE} or an adapter in {_VARIABLE}_ADAPTER, got neither. Name a folder or "
-                "a Hugging Face id; docs/llm.md says how to train one"
+                "a Hugging Face id; docs/how-to/language-model.md says how to train one"
             )
         if context and not (context.isascii() and context.isdigit() and 0 < len(context) < 8):
             raise ConfigError(f"expected {_VARIABLE}_CONTEXT as a number of tokens, got {context!r}. Correct it")

@@ -95,7 +95,7 @@ class LexicalTracer:
     - `failure_score` is how likely the run failed by an agent's fault, judged by its most suspected agent and
       calibrated on held-out questions, failed runs against the same runs without their culprits, half of
       each; 0.5 for a run of one agent. These are AEGIS's runs: on teams unlike its own it is a hint, not an alarm
-      (`docs/lab/experiments.md` has the measured false alarms).
+      (`docs/why/evaluation.md` has the measured false alarms).
     - A run that an agent ended with an error gets no verdict: the trace says itself who failed, and the
       words of the others, all that is read here, say nothing about it.
     - Modes are AEGIS's, named with their taxonomy.
@@ -119,7 +119,7 @@ class LexicalTracer:
 
     @classmethod
     def load(cls, path: Path) -> LexicalTracer:
-        """Load weights that `blamespan train` wrote.
+        """Load weights that `blamespan lab train` wrote.
 
         Raises:
             TracerUnavailable: if *path* is missing, damaged or of another format.

@@ -23,7 +23,7 @@ from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.step_model import StepScores, evidence_features
 from blamespan_tracer.auto.step_prior import prior_features
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
-from blamespan_tracer.checks import CONTRACTS, Check, CheckResult, apply_checks, checks_in_use
+from blamespan_tracer.checks import VERDICT_CHECKS, Check, CheckResult, apply_checks, checks_in_use
 from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
@@ -94,7 +94,7 @@ class AutoTracer:
         weights: AutoWeights,
         outcome_head: OutcomeHead | None = None,
         step_head: StepHead | None = None,
-        checks: Sequence[Check] = CONTRACTS,
+        checks: Sequence[Check] = VERDICT_CHECKS,
         check_files: str = "",
     ) -> None:
         self._weights, self._outcome_head, self._step_head = weights, outcome_head, step_head

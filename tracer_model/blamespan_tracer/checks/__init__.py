@@ -1,6 +1,6 @@
 """Checks: rules that runs keep or break, checked by machine; as explanations, as features and as a tracer."""
 
-from blamespan_tracer.checks.bundled import CHECKS, CONTRACTS, EVIDENCE
+from blamespan_tracer.checks.bundled import CHECKS, EVIDENCE, VERDICT_CHECKS
 from blamespan_tracer.checks.check import (
     Check,
     CheckResult,
@@ -13,15 +13,15 @@ from blamespan_tracer.checks.check import (
 )
 from blamespan_tracer.checks.in_use import checks_in_use
 from blamespan_tracer.checks.toml_rules import read_toml_checks
-from blamespan_tracer.checks.tracer import ContractsTracer
+from blamespan_tracer.checks.tracer import ChecksTracer
 
 __all__ = [
     "CHECKS",
-    "CONTRACTS",
     "EVIDENCE",
+    "VERDICT_CHECKS",
     "Check",
     "CheckResult",
-    "ContractsTracer",
+    "ChecksTracer",
     "ExaminedRun",
     "Finding",
     "Source",

@@ -1,7 +1,7 @@
 """Which broken checks raise the alarm by themselves: those that hardly any sound run breaks.
 
-How many sound runs break each bundled check is counted by `blamespan evaluate checks`, and stored beside the weights. A
-check without a count, such as a rule that a user wrote, is taken at its word: its `trust` decides.
+How many sound runs break each bundled check is counted by `blamespan lab evaluate checks`, and stored beside the
+weights. A check without a count, such as a rule that a user wrote, is taken at its word: its `trust` decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks.bundled import CONTRACTS
+from blamespan_tracer.checks.bundled import VERDICT_CHECKS
 from blamespan_tracer.checks.check import Check, CheckResult
 
 __all__ = [
@@ -62,7 +62,7 @@ def _read_rates() -> Mapping[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise TracerUnavailable(
             f"expected how many sound runs break each check in {str(SOUND_RATES)!r}, got {error!r}. Install blamespan "
-            "again, or count with `blamespan evaluate checks`"
+            "again, or count with `blamespan lab evaluate checks`"
         ) from error
     return rates
 
@@ -90,7 +90,7 @@ def weigh(rates: Mapping[str, Any]) -> dict[str, float]:
     runs; of each the larger one of real runs and of played ones. Of few steps both are drawn to the checks' average.
 
     Args:
-        rates: As `blamespan evaluate checks` counts them.
+        rates: As `blamespan lab evaluate checks` counts them.
 
     Raises:
         KeyError: if counts are missing,
@@ -130,7 +130,7 @@ def weight_of(check: Check) -> float:
     Raises:
         TracerUnavailable: if the counts are missing or damaged.
     """
-    weight = _weights().get(check.name) if check in CONTRACTS else None
+    weight = _weights().get(check.name) if check in VERDICT_CHECKS else None
     if weight is not None:
         return weight
     trust = min(max(check.trust, _LEAST_ODDS), 1.0 - _LEAST_ODDS)
@@ -139,7 +139,8 @@ def weight_of(check: Check) -> float:
 
 def raises_alarm(check: Check) -> bool:
     """Check whether a run that breaks *check* alone is called failed."""
-    rate = sound_rates().get(check.name) if check in CONTRACTS else None  # a user's check may replace one of its name
+    is_bundled = check in VERDICT_CHECKS  # a user's check may have the name of one
+    rate = sound_rates().get(check.name) if is_bundled else None
     return check.trust >= _LEAST_TRUST if rate is None else rate <= MOST_SOUND_RUNS
 
 

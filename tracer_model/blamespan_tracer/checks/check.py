@@ -1,6 +1,6 @@
 """What a check is, what it examines, and what comes of it.
 
-A check is a rule that a step, or a run, keeps or breaks, and that a machine can check: step and trace contracts in the
+A check is a rule that a step, or a run, keeps or breaks, and that a machine can check: step and trace checks in the
 sense of arXiv 2603.18096 (Message-Action Traces). A new check is one function in a file of `checks/bundled`:
 
     @check("sum-holds", "A written sum holds.", mode="mast:FM-2.6", trust=0.9)
@@ -300,7 +300,7 @@ class Check:
         trust: How likely a run that breaks it failed for that, 0..1: a prior, not measured on the user's runs.
         is_symptom: Whether what breaks it is more often what came of an error than the error: it is blamed only where
             no other check is broken.
-        is_evidence: Whether it only informs models, and is no contract: nobody is told that it is kept or broken.
+        is_evidence: Whether it only informs models, and is no check: nobody is told that it is kept or broken.
         is_share: Whether the strength of its findings is a share: models also see how far it is from the run's other
             steps.
         is_mended_later: Whether an agent that broke it and keeps it at a later step, a call with the same tool, has

@@ -14,19 +14,19 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
 from blamespan_tracer.checks.toml_rules import read_toml_checks
 
-__all__ = ["CONTRACTS_VARIABLE", "apply_checks_in_use", "checks_in_use", "digest_files", "installed_checks"]
+__all__ = ["CHECKS_VARIABLE", "apply_checks_in_use", "checks_in_use", "digest_files", "installed_checks"]
 
-CONTRACTS_VARIABLE = "BLAMESPAN_CONTRACTS"
+CHECKS_VARIABLE = "BLAMESPAN_CHECKS"
 """Environment variable: TOML files with further checks, separated like `PATH`."""
 
-_GROUP = "blamespan.contracts"
+_GROUP = "blamespan.checks"
 
 
 def apply_checks_in_use(trace: MessageActionTrace) -> list[CheckResult]:
     """Apply every check in use to a run; the part `checks` of `blamespan`.
 
     Raises:
-        ConfigError: if a file that `BLAMESPAN_CONTRACTS` names, or an installed package, offers what is no check.
+        ConfigError: if a file that `BLAMESPAN_CHECKS` names, or an installed package, offers what is no check.
     """
     return apply_checks(_cached_checks(), trace)
 
@@ -37,7 +37,7 @@ def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
     A later one replaces one of its name.
 
     Args:
-        files: TOML files; where None, those that `BLAMESPAN_CONTRACTS` names.
+        files: TOML files; where None, those that `BLAMESPAN_CHECKS` names.
 
     Raises:
         ConfigError: if a file or an installed package offers what is no check.
@@ -52,7 +52,7 @@ def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
 
 
 def digest_files() -> str:
-    """Return the first 12 hex digits of the SHA-256 of the files that `BLAMESPAN_CONTRACTS` names; empty for none."""
+    """Return the first 12 hex digits of the SHA-256 of the files that `BLAMESPAN_CHECKS` names; empty for none."""
     digest = hashlib.sha256()
     files = _list_files()
     for path in files:
@@ -61,7 +61,7 @@ def digest_files() -> str:
 
 
 def installed_checks() -> list[Check]:
-    """Return what the entry points of the group `blamespan.contracts` offer: a check, or several."""
+    """Return what the entry points of the group `blamespan.checks` offer: a check, or several."""
     entries = plugins(_GROUP)
     names = sorted(entries, key=lambda name: (name != "bundled", name))
     return [check for name in names for check in _as_checks(name, load_entry(entries[name]))]
@@ -73,7 +73,7 @@ def _cached_checks() -> tuple[Check, ...]:
 
 
 def _list_files() -> list[Path]:
-    return [Path(name) for name in os.environ.get(CONTRACTS_VARIABLE, "").split(os.pathsep) if name]
+    return [Path(name) for name in os.environ.get(CHECKS_VARIABLE, "").split(os.pathsep) if name]
 
 
 def _as_checks(name: str, offer: object) -> list[Check]:
@@ -81,6 +81,6 @@ def _as_checks(name: str, offer: object) -> list[Check]:
     if not checks or not all(isinstance(check, Check) for check in checks):
         raise ConfigError(
             f"{_GROUP}: expected a Check or several of entry point {name!r}, got {str(offer)[:80]!r}. "
-            "docs/contracts.md shows how to offer one"
+            "docs/how-to/checks.md shows how to offer one"
         )
     return checks

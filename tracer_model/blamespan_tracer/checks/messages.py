@@ -1,6 +1,6 @@
 """What a guard asks of a message as it is said: whether it answers, names its values, is whole, and is its agent's own.
 
-These are no contracts: they are told to whoever can still say it otherwise, and no verdict is made of them. Words are
+These are no checks: they are told to whoever can still say it otherwise, and no verdict is made of them. Words are
 read in English. `checks.running` keeps what they need of a run.
 """
 

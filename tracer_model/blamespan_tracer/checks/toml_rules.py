@@ -1,14 +1,14 @@
 """Checks written in TOML: which steps are meant, and what must or must not be near them.
 
-    [[contract]]
+    [[check]]
     name = "search-before-answer"
     title = "Who answers has searched before."
     mode = "mast:FM-3.2"
     when = { kind = ["message"], agent = "Assistant", text = "(?i)final answer" }
     require = { kind = ["tool_call"], tool = "search", in = "before", by = "same" }
 
-The keys are those of `StepPattern` and `StepRule`; `docs/contracts.md` lists them. Patterns are RE2's: linear in the
-text, so that neither a pattern nor a hostile text can hang the tracer, and without look-around and back references.
+The keys are those of `StepPattern` and `StepRule`; `docs/how-to/checks.md` lists them. Patterns are RE2's: linear in
+the text, so that neither a pattern nor a hostile text can hang the tracer, and without look-around and back references.
 They match anywhere in a text.
 """
 
@@ -106,16 +106,16 @@ def read_toml_checks(path: Path) -> tuple[Check, ...]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"expected contracts in TOML at {str(path)!r}, got {error}. docs/contracts.md shows the form"
+            f"expected checks in TOML at {str(path)!r}, got {error}. docs/how-to/checks.md shows the form"
         ) from error
     where = path.name
-    refuse_unknown_keys(document, ("contract",), where)
-    entries = document.get("contract")
+    refuse_unknown_keys(document, ("check",), where)
+    entries = document.get("check")
     if not isinstance(entries, list) or not entries:
         raise ConfigError(
-            f"{where}: expected at least one [[contract]], got {entries!r}. docs/contracts.md has examples"
+            f"{where}: expected at least one [[check]], got {entries!r}. docs/how-to/checks.md has examples"
         )
-    checks = tuple(_read_check(entry, f"{where}, contract {number}") for number, entry in enumerate(entries, 1))
+    checks = tuple(_read_check(entry, f"{where}, check {number}") for number, entry in enumerate(entries, 1))
     names = [check.name for check in checks]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -135,7 +135,7 @@ def _read_check(value: object, where: str) -> Check:
     where = f"{where} ({name[:60]!r})"
     if ("require" in table) == ("forbid" in table):
         raise ConfigError(
-            f"{where}: expected either require or forbid, got {sorted(table)!r}. Split it into two contracts"
+            f"{where}: expected either require or forbid, got {sorted(table)!r}. Split it into two checks"
         )
     is_required = "require" in table
     title = read_text(table.get("title", name), f"{where}: title")

@@ -11,14 +11,14 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
 from blamespan_tracer.checks.in_use import checks_in_use, digest_files
 
-__all__ = ["ContractsTracer", "attribute_results"]
+__all__ = ["ChecksTracer", "attribute_results"]
 
 _MAX_EVIDENCE = 3
 _REST = 0.5
 """What all later broken checks weigh together, beside 1 for the first: the step that broke first stays decisive."""
 
 
-class ContractsTracer:
+class ChecksTracer:
     """Attributes runs by what checks they break.
 
     The decisive step is the first that breaks one; steps that break a check whose breaking is a symptom count
@@ -35,8 +35,8 @@ class ContractsTracer:
         self._files = files
 
     @classmethod
-    def in_use(cls) -> ContractsTracer:
-        """Use the bundled checks, those of installed packages, and those of `BLAMESPAN_CONTRACTS`.
+    def in_use(cls) -> ChecksTracer:
+        """Use the bundled checks, those of installed packages, and those of `BLAMESPAN_CHECKS`.
 
         Raises:
             ConfigError: if one of them is no check.
@@ -46,7 +46,7 @@ class ContractsTracer:
     @property
     def identity(self) -> TracerIdentity:
         """Name and version; there are no weights."""
-        return TracerIdentity("contracts", __version__)
+        return TracerIdentity("checks", __version__)
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -73,7 +73,7 @@ def attribute_results(trace: MessageActionTrace, results: Sequence[CheckResult],
     causes = [(step, result) for step, result in broken if not result.check.is_symptom] or broken
     causes.sort(key=lambda cause: cause[0])  # stable: checks in their order where one step breaks several
     if not causes:
-        return Attribution.abstain(trace, "no contract is broken", tracer)
+        return Attribution.abstain(trace, "no check is broken", tracer)
     shares = [0.0] * len(trace.steps)
     first = causes[0][0]
     later = [(step, result.check.trust) for step, result in causes if step != first]

@@ -34,7 +34,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and not
 
 @click.group(cls=SuggestingGroup)
 def schemata() -> None:
-    """Keep known failures as schemata, and find them again; nothing is trained.
+    """Keep known failures as schemata, and find them again.
 
     Example:  blamespan schemata add traces.jsonl --run 2 --step 5
 
@@ -80,7 +80,7 @@ def show_schema(name: str, path: Path | None, *, as_json: bool) -> None:
 @click.option(
     "--step", type=click.IntRange(min=0), metavar="N", help="The step that failed, with --run or a single run."
 )
-@click.option("--mode", metavar="TAXONOMY:CODE", help="Its error mode: blamespan modes lists them.")
+@click.option("--mode", metavar="TAXONOMY:CODE", help="Its error mode: blamespan lab modes lists them.")
 @click.option("--quote", default="", metavar="TEXT", help="Words of the step that show it.")
 @click.option("--title", default="", metavar="TEXT", help="What goes wrong, for people.")
 @click.option("--name", default="", metavar="NAME", help="A name of your own.")

@@ -44,7 +44,7 @@ _MAX_BYTES: Final = 8 * 1024 * 1024
 _MAX_SCHEMATA: Final = 2_000
 _BLOCK = re.compile(r"(?m)^[ \t]*\[\[[ \t]*schema[ \t]*\]\][ \t]*(?:#.*)?$")
 _HEAD: Final = (
-    "# Error schemata: failures that are known, and how to know them again. To be edited: docs/schemata.md.\n"
+    "# Error schemata: failures that are known, and how to know them again. To be edited: docs/how-to/schemata.md.\n"
 )
 
 _log = logging.getLogger("blamespan.schemata")
@@ -159,7 +159,7 @@ class SchemataFile:
             document = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
             raise ConfigError(
-                f"expected schemata in TOML at {str(self.path)!r}, got {error}. docs/schemata.md shows the form"
+                f"expected schemata in TOML at {str(self.path)!r}, got {error}. docs/how-to/schemata.md shows the form"
             ) from error
         where = self.path.name
         for key in document:
@@ -243,9 +243,9 @@ def read_block(text: str) -> ErrorSchema:
     try:
         entries = tomllib.loads(text).get("schema", [])
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"expected a schema in TOML, got {error}. docs/schemata.md shows the form") from error
+        raise ConfigError(f"expected a schema in TOML, got {error}. docs/how-to/schemata.md shows the form") from error
     if not isinstance(entries, list) or len(entries) != 1:
-        raise ConfigError(f"expected one [[schema]], got {str(entries)[:60]!r}. docs/schemata.md shows the form")
+        raise ConfigError(f"expected one [[schema]], got {str(entries)[:60]!r}. docs/how-to/schemata.md shows the form")
     return read_schema(entries[0], "schema")
 
 

@@ -155,7 +155,7 @@ def _read_seen(value: object, where: str) -> SeenFailure:
 
 def _as_table(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where}: expected a table, got {str(value)[:60]!r}. docs/schemata.md has an example")
+        raise ConfigError(f"{where}: expected a table, got {str(value)[:60]!r}. docs/how-to/schemata.md has an example")
     return value
 
 

@@ -52,7 +52,7 @@ def annotate(
     blind: bool,
     again: bool,
 ) -> None:
-    """Say run by run whether the verdict on it is right, and what is.
+    """Label runs: say whether each verdict is right, and what is.
 
     Reads TRACES as `analyze` does: files, or runs in this machine's store; without any all of the store. Each answer
     is kept at once; the same command goes on where it was left.

@@ -1,4 +1,4 @@
-"""`blamespan show`: draw one run on the terminal, with who is to blame."""
+"""`blamespan show`: draw one run with who is to blame, write runs as a page, or print advice for the next attempt."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.pipeline import format_error
+from blamespan.plugins import load_part
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
-
-__all__ = ["show"]
 
 _TASK_CHARS = 60
 
@@ -41,6 +40,8 @@ Examples:
   blamespan show 4bf92f3577b34da6
   blamespan show "When is invoice 7 due"
   blamespan show traces.jsonl --run 2 --claims
+  blamespan show traces.jsonl --html runs.html
+  blamespan show traces.jsonl --run 2 --advice > feedback.txt
 """
 )
 @click.argument("trace", metavar="[TRACE]", default="")
@@ -49,7 +50,11 @@ Examples:
 @click.option("--all", "every", is_flag=True, help="Leave no step out.")
 @click.option("--suspects", is_flag=True, help="Name suspects also where there is no sign of failure.")
 @click.option("--claims", "wants_claims", is_flag=True, help="Say where each claim of the answer comes from.")
-@click.option("--json", "as_json", is_flag=True, help="With --claims: print one JSON document and nothing else.")
+@click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Write the runs in TRACE as one page to "
+              "hand on, and draw nothing.")  # fmt: skip
+@click.option("--advice", "wants_advice", is_flag=True, help="Print what the next attempt at the task should be told.")
+@click.option("--failed", "has_failed", is_flag=True, help="With --advice: runs of unknown outcome have failed.")
+@click.option("--json", "as_json", is_flag=True, help="With --claims or --advice: print JSON and nothing else.")
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
 @click.option("--tracer", "tracer_name", metavar="NAME", help=f"Ask this tracer.  [default: the verdict on the spans, "
               f"else {DEFAULT_TRACER}]")  # fmt: skip
@@ -61,19 +66,52 @@ def show(
     every: bool,
     suspects: bool,
     wants_claims: bool,
+    html: Path | None,
+    wants_advice: bool,
+    has_failed: bool,
     as_json: bool,
     store: Path | None,
     tracer_name: str | None,
     format_name: str | None,
 ) -> None:
-    """Draw one run: who did what, who builds on whom, who is to blame, for what, by which words.
+    """Draw one run: who did what, who is to blame, and why.
 
     TRACE is a file, folder, pattern or URL as `blamespan analyze` reads them, or a run in this machine's store: its id
     or the first digits, the beginning of its task, or `last`. Without TRACE the stored runs are listed. NO_COLOR and
-    FORCE_COLOR are honoured; what is piped is plain text, as wide as COLUMNS says, else 80.
+    FORCE_COLOR are honoured; what is piped is plain text, as wide as COLUMNS says, else 80. With --html and --advice
+    TRACE may hold several runs.
     """
-    if as_json and not wants_claims:
-        raise ConfigError("expected --claims beside --json, got --json alone. For verdicts: blamespan analyze --json")
+    if as_json and not (wants_claims or wants_advice):
+        raise ConfigError(
+            "expected --claims or --advice beside --json, got --json alone. For verdicts: blamespan analyze --json"
+        )
+    if html is not None or wants_advice:
+        if store is not None and trace:
+            raise ConfigError("expected TRACE or --store with --html and --advice, got both. Name one of them")
+        source = str(store) if store is not None else trace
+        if html is not None:
+            load_part("write_report")(source, which, html, format_name=format_name, tracer_name=tracer_name)
+        if wants_advice:
+            load_part("print_advice")(
+                source, which, format_name=format_name, tracer_name=tracer_name, has_failed=has_failed, as_json=as_json
+            )
+        return
+    _draw(trace, which, index, every, suspects, wants_claims, as_json, store, tracer_name, format_name)
+
+
+def _draw(
+    trace: str,
+    which: str | None,
+    index: int | None,
+    every: bool,
+    suspects: bool,
+    wants_claims: bool,
+    as_json: bool,
+    store: Path | None,
+    tracer_name: str | None,
+    format_name: str | None,
+) -> None:
+    """Draw the one run that is meant, one step of it, or its claims; list the runs where several are there."""
     console = _console()
     try:
         run = chosen(_readable(found_runs(trace, store, format_name)), which)

@@ -118,5 +118,5 @@ def _broken(judged: Judged) -> BrokenRule:
 
 def _judge() -> Callable[[MessageActionTrace], Iterable[Judged]] | None:
     judge: Callable[[MessageActionTrace], Iterable[Judged]] | None
-    judge = find_part("apply_checks", _logger, "contracts are not shown")
+    judge = find_part("apply_checks", _logger, "checks are not shown")
     return judge

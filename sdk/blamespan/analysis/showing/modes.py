@@ -1,4 +1,4 @@
-"""`blamespan modes`: every error mode with its code and meaning."""
+"""`blamespan lab modes`: every error mode with its code and meaning."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _TAXONOMIES: tuple[tuple[str, str, Mapping[str, ErrorMode]], ...] = (
 @click.command(
     epilog="""\b
 Examples:
-  blamespan modes
-  blamespan modes --json
+  blamespan lab modes
+  blamespan lab modes --json
 """
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per mode, each on a line.")
 def modes(wants_json: bool) -> None:
-    """List every error mode that a verdict can name: its code, its name and what it means."""
+    """List every error mode that a verdict can name."""
     if wants_json:
         for _, _, taxonomy in _TAXONOMIES:
             for mode in taxonomy.values():
@@ -61,12 +61,12 @@ def modes(wants_json: bool) -> None:
 
 
 def modes_page() -> str:
-    """Write docs/error-modes.md; a test holds the file to it."""
+    """Write the page of error modes, as `scripts/docs` puts it into the reference."""
     lines = [
         "# Error modes",
         "",
         "What a verdict can name, as `blamespan.error.mode` on a span holds it: `taxonomy:code`.",
-        "`blamespan modes` prints the same list.",
+        "`blamespan lab modes` prints the same list.",
     ]
     for title, introduction, taxonomy in _TAXONOMIES:
         lines += ["", f"## {title}", "", introduction, "", *_rows(taxonomy.values(), has_mast=taxonomy is AEGIS)]

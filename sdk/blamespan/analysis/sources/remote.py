@@ -63,7 +63,7 @@ def check_url(url: str) -> None:
         except ValueError as error:
             raise ConfigError(
                 f"expected a URL of a back end or of a file system that fsspec knows, got {scheme!r}://. "
-                "docs/sources.md lists them"
+                "docs/how-to/analyze.md lists them"
             ) from error
 
 

@@ -104,9 +104,10 @@ def summary(
     html: Path | None,
     every: bool,
 ) -> None:
-    """Describe which agents fail and how, over all RESULTS of `blamespan analyze` (JSON lines or parquet, or folders).
+    """Describe which agents fail and how, over many runs.
 
-    RESULTS may also be runs in this machine's store, which are judged now; without RESULTS all of them are.
+    RESULTS are what `blamespan analyze` wrote: JSON lines, parquet, or folders of them. They may also be runs in this
+    machine's store, which are judged now; without RESULTS all stored runs are.
     What cannot be read is named on stderr, the rest is summed up, and the exit code is 1 at the end.
     """
     periods = _periods(before, between, against)

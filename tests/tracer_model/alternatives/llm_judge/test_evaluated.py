@@ -25,7 +25,7 @@ def test_measured_accuracy_is_the_scripted_one(method: str, monkeypatch: pytest.
     monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", method)
     with served({"find": WRONG}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
-        asked = ["evaluate", "who-and-when", "--data", str(tmp_path), "--tracer", "judge", "--json"]
+        asked = ["lab", "evaluate", "who-and-when", "--data", str(tmp_path), "--tracer", "judge", "--json"]
         done = CliRunner().invoke(cli, asked, catch_exceptions=False)
 
     for figures in json.loads(done.stdout).values():

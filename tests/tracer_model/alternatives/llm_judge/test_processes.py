@@ -145,8 +145,8 @@ def test_collector_lives_with_a_slow_and_a_dead_judge(monkeypatch: pytest.Monkey
     monkeypatch.delenv("BLAMESPAN_TRACER_DEADLINE_S", raising=False)
     with served(GOOD, {**GOOD, "wait_s": 100}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
-        told = ("--out", str(path), "--quiet-s", "0.1", "--deadline-s", "10")
-        with started(*told, journal=tmp_path / "journal") as (process, ready):
+        told = {"journal": tmp_path / "journal", "quiet_s": 0.1, "deadline_s": 10}
+        with started("--out", str(path), **told) as (process, ready):
             waited = []
             for trace in traces:
                 began_s = time.monotonic()

@@ -113,7 +113,7 @@ def test_tracer_in_use_keeps_to_the_environment(tmp_path: Path, monkeypatch: pyt
     assert settings_of(tracer) == {"max_false_alarms": 0.1}
 
 
-@pytest.mark.parametrize("name", ["lexical", "contracts"])
+@pytest.mark.parametrize("name", ["lexical", "checks"])
 def test_tracers_without_an_alarm_refuse_a_budget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing on them was measured on sound runs: the message says who can."""
     monkeypatch.setenv("BLAMESPAN_MAX_FALSE_ALARMS", "0.05")

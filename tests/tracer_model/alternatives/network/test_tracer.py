@@ -183,7 +183,7 @@ def test_network_for_another_lexicon_is_refused() -> None:
 
 
 def test_evidence_is_quoted_from_the_blamed_steps() -> None:
-    """What is shown stands there word for word; what breaks a contract comes first."""
+    """What is shown stands there word for word; what breaks a check comes first."""
     run = team(
         ("A", "We need the total. The sum is 12 + 30 = 43. Then we are done."),
         ("B", "Fine. The total is 43. I will pass it on."),

@@ -130,7 +130,7 @@ def test_train_refuses_labels_of_another_team_with_a_sentence(tmp_path: Path) ->
     (tmp_path / "run.txt").write_text("task: Add.\n\nada: It is 4.\n")
     LabelsFile(tmp_path / "labels.jsonl").add(label_of(trace_of(1)))
     done = CliRunner().invoke(
-        cli, ["train", "--labels", str(tmp_path / "labels.jsonl"), "--data", str(tmp_path / "run.txt")]
+        cli, ["lab", "train", "--labels", str(tmp_path / "labels.jsonl"), "--data", str(tmp_path / "run.txt")]
     )
 
     assert isinstance(done.exception, ConfigError | SystemExit)

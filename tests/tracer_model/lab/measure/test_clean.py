@@ -1,4 +1,4 @@
-"""`blamespan evaluate clean` counts verdicts that call a run failed that was not."""
+"""`blamespan lab evaluate clean` counts verdicts that call a run failed that was not."""
 
 from __future__ import annotations
 

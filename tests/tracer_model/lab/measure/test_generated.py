@@ -78,7 +78,9 @@ def test_false_alarms_are_of_runs_whose_success_is_not_told(monkeypatch: pytest.
     monkeypatch.setattr("blamespan_lab.command._load_tracer", lambda _: HeedsOutcomes())
     monkeypatch.setattr("blamespan_lab.make.corpus.storage.read_corpus", lambda *_: [failed(), sound])
 
-    done = CliRunner().invoke(cli, ["evaluate", "generated", "--data", "corpus", "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(
+        cli, ["lab", "evaluate", "generated", "--data", "corpus", "--json"], catch_exceptions=False
+    )
 
     figures = json.loads(done.stdout)
     assert (figures["n"], figures["sound"], figures["false_alarms"]) == (1, 1, 100)

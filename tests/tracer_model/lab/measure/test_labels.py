@@ -201,7 +201,7 @@ def test_results_of_two_tracers_are_measured_apart() -> None:
 
 
 def test_command_prints_figures_of_results(tmp_path: Path) -> None:
-    """`blamespan evaluate labels RESULTS --labels FILE` says who agrees, and with --json nothing else."""
+    """`blamespan lab evaluate labels RESULTS --labels FILE` says who agrees, and with --json nothing else."""
     runs = [run(n) for n in range(1, 4)]
     verdicts = StepOneTracer().attribute([one.trace for one in runs])
     results, file = tmp_path / "results.jsonl", LabelsFile(tmp_path / "labels.jsonl")
@@ -210,7 +210,7 @@ def test_command_prints_figures_of_results(tmp_path: Path) -> None:
     for each in (label(1), label(2, 2), label(9)):
         file.add(each)
 
-    asked = ["evaluate", "labels", str(results), "--labels", str(file.path)]
+    asked = ["lab", "evaluate", "labels", str(results), "--labels", str(file.path)]
     plain, document = CliRunner().invoke(cli, asked), CliRunner().invoke(cli, [*asked, "--json"])
 
     assert "too few" in plain.stdout
@@ -226,7 +226,7 @@ def test_labels_of_nothing_here_are_refused(tmp_path: Path) -> None:
     results = tmp_path / "results.jsonl"
     results.write_text(json.dumps(row_of(run(1), StepOneTracer().attribute([run(1).trace])[0])) + "\n")
 
-    result = CliRunner().invoke(cli, ["evaluate", "labels", str(results), "--labels", str(file.path)])
+    result = CliRunner().invoke(cli, ["lab", "evaluate", "labels", str(results), "--labels", str(file.path)])
 
     assert isinstance(result.exception, ConfigError)
     assert "got 1 labels of which none fits" in str(result.exception)

@@ -1,4 +1,4 @@
-"""`blamespan evaluate programs` holds verdicts on mistakes against those on their sound twins."""
+"""`blamespan lab evaluate programs` holds verdicts on mistakes against those on their sound twins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`blamespan evaluate steps` scores a tracer on recorded runs whose labels name a step."""
+"""`blamespan lab evaluate steps` scores a tracer on recorded runs whose labels name a step."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_train_refuses_what_it_cannot_do(tmp_path: Path, text: str, asked: list[
     path = tmp_path / "mine.toml"
     path.write_text(text)
 
-    done = CliRunner().invoke(cli, ["train", str(path), "--data", str(tmp_path), *asked])
+    done = CliRunner().invoke(cli, ["lab", "train", str(path), "--data", str(tmp_path), *asked])
 
     assert isinstance(done.exception, ConfigError)
     assert says in str(done.exception)

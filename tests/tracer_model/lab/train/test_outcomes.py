@@ -147,7 +147,7 @@ def test_file_with_too_few_outcomes_is_named(tmp_path: Path) -> None:
     path = tmp_path / "few.jsonl"
     path.write_text("".join(f"{request_to_json(request(emit(run)))}\n" for run in _runs(2)))
 
-    result = CliRunner().invoke(cli, ["evaluate", "outcomes", str(path)])
+    result = CliRunner().invoke(cli, ["lab", "evaluate", "outcomes", str(path)])
     assert f"{path}: expected at least {FEWEST} failed" in str(result.exception)
 
 
@@ -185,7 +185,7 @@ def test_odd_runs_have_features(steps: int) -> None:
 def test_command_asks_for_data_or_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without data the store is read; where there is none, the message says how to get one."""
     monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
-    result = CliRunner().invoke(cli, ["train", "--outcomes"])
+    result = CliRunner().invoke(cli, ["lab", "train", "--outcomes"])
 
     assert "expected a store of runs" in str(result.exception)
 
@@ -205,7 +205,7 @@ def test_store_teaches_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyP
         LabelsFile(tmp_path / "labels.jsonl").add(PersonLabel.of(run, answer, "ada"))  # type: ignore[arg-type]
 
     before = CliRunner().invoke(cli, ["status"]).output
-    learnt = CliRunner().invoke(cli, ["train", "--outcomes"])
+    learnt = CliRunner().invoke(cli, ["lab", "train", "--outcomes"])
     after = json.loads(CliRunner().invoke(cli, ["status", "--json"]).output)
 
     assert "outcome head  none" in before

@@ -233,10 +233,10 @@ def test_labels_teach_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         LabelsFile(labels).add(_label(run))
 
     before = CliRunner().invoke(cli, ["status"]).output
-    learnt = CliRunner().invoke(cli, ["train", "--labels"])
+    learnt = CliRunner().invoke(cli, ["lab", "train", "--labels"])
     after = json.loads(CliRunner().invoke(cli, ["status", "--json"]).output)["step_head"]
 
-    assert "step head     none: blamespan train --labels" in before
+    assert "step head     none: blamespan lab train --labels" in before
     assert "14 failures, agreed on" in learnt.output
     assert "The collector uses it" in learnt.output
     assert after["is_in_use"]

@@ -1,4 +1,4 @@
-"""The commands `blamespan generate` and `blamespan probe`; everything heavy is imported when one runs."""
+"""The commands `blamespan lab generate` and `blamespan lab probe`; everything heavy is imported when one runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ _PIPED_WIDTH = 200
 @click.option("--processes", type=click.IntRange(min=1), help="How many work at once.  [default: one for each core]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | None, *, as_json: bool) -> None:
-    """Make a corpus of labelled runs by RECIPE: the name of a bundled one, or a TOML file.
+    """Make a corpus of labelled runs by RECIPE.
+
+    RECIPE is the name of a bundled one, or a TOML file.
 
     Interrupted, the same command goes on where it was. The same recipe gives the same files.
 
@@ -41,7 +43,7 @@ def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | No
     heldout (1,000: other words, names, teams), team (240 of one team), edits (of runs in --data that succeeded),
     conflicts (480 runs in which instructions disagree, or do not).
 
-    Example:  blamespan generate small --out corpora/small
+    Example:  blamespan lab generate small --out corpora/small
     """
     from blamespan_lab.make import RECIPES
     from blamespan_lab.recipes import find_recipe, peek
@@ -65,7 +67,7 @@ def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | No
         with _bar(wanted.name) as on_block:
             summary = generate_corpus(wanted, out, processes=processes, on_block=on_block)["made"]
     except KeyboardInterrupt:
-        click.echo(f"blamespan: interrupted; go on with: blamespan generate {recipe} --out {out}", err=True)
+        click.echo(f"blamespan: interrupted; go on with: blamespan lab generate {recipe} --out {out}", err=True)
         sys.exit(1)
     if as_json:
         click.echo(json.dumps({"out": str(out), **summary}))
@@ -83,7 +85,7 @@ def _generate_edits(recipe: Path, data: tuple[Path, ...], out: Path, *, as_json:
         raise ConfigError("expected --data DIR with runs to edit, got none. Name the folder of recorded runs")
     _print_made(generate_edits(read_recipe(EditRecipe, recipe, RECIPES), data, out)["made"], out, as_json=as_json)
     if not as_json:
-        click.echo(f"next       blamespan evaluate pairs --data {out}")
+        click.echo(f"next       blamespan lab evaluate pairs --data {out}")
 
 
 def _generate_conflicts(recipe: Path, out: Path, *, as_json: bool) -> None:
@@ -94,7 +96,7 @@ def _generate_conflicts(recipe: Path, out: Path, *, as_json: bool) -> None:
 
     _print_made(generate_conflicts(read_recipe(ConflictRecipe, recipe, RECIPES), out)["made"], out, as_json=as_json)
     if not as_json:
-        click.echo(f"next       blamespan contracts {out}/runs")
+        click.echo(f"next       blamespan lab checks {out}/runs")
 
 
 def _print_made(summary: Mapping[str, Any], out: Path, *, as_json: bool) -> None:
@@ -113,12 +115,12 @@ def _print_made(summary: Mapping[str, Any], out: Path, *, as_json: bool) -> None
     "--check", is_flag=True, help="Exit with 1 if what reads no word finds decisive steps better than chance."
 )
 def probe(folder: Path, *, as_json: bool, check: bool) -> None:
-    """Measure what gives the labels of the corpus in FOLDER away.
+    """Measure how well the labels of a corpus can be guessed.
 
     Each probe learns from one half of the questions and guesses about the other, or from all families or topologies
     but one. Chance is an even guess among the steps that an agent could be blamed for; of runs, half.
 
-    Example:  blamespan probe corpora/small --check
+    Example:  blamespan lab probe corpora/small --check
     """
     from blamespan_lab.console import show_progress
     from blamespan_lab.make.corpus.probes.report import TOLERANCE, find_leaks, run_probes
@@ -176,7 +178,7 @@ def _print_summary(summary: Mapping[str, Any], wanted: int, out: Path) -> None:
             click.echo(f"flipped    {flipped} of {tried} {purpose} runs tried ({100 * flipped / tried:.0f} %)")
     dropped = {name.removeprefix("dropped: "): count for name, count in tally.items() if name.startswith("dropped: ")}
     click.echo(f"dropped    {', '.join(f'{count} {name}' for name, count in dropped.items()) or 'none'}")
-    click.echo(f"next       blamespan probe {out} --check")
+    click.echo(f"next       blamespan lab probe {out} --check")
 
 
 def _print_report(report: Report) -> None:

@@ -265,7 +265,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"expected a corpus in {str(folder)!r}, got {error}. Make one: blamespan generate small --out {folder}"
+            f"expected a corpus in {str(folder)!r}, got {error}. Make one: blamespan lab generate small --out {folder}"
         ) from error
     if not isinstance(manifest, dict) or manifest.get("blamespan_corpus") != 1:
         raise ConfigError(f"expected the description of a corpus in {str(path)!r}, got {str(manifest)[:80]!r}")
@@ -276,7 +276,7 @@ def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all")
     """Yield the labelled runs of the corpus in *folder*, in the order of its files.
 
     Args:
-        folder: As `blamespan generate` left it.
+        folder: As `blamespan lab generate` left it.
         side: Which runs, by what the corpus's recipe holds out; a failure and its twin are on the same side.
 
     Raises:
@@ -305,7 +305,7 @@ def _read_with_side(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
     if not (folder / LABELS).is_file():
         raise ConfigError(
             f"expected a finished corpus in {str(folder)!r}, got one without {LABELS}. Go on with it: run the same "
-            "`blamespan generate` again"
+            "`blamespan lab generate` again"
         )
     importer = load_importer("generated")
     for path in sorted((folder / "runs").glob("*.jsonl.gz")):
@@ -362,7 +362,7 @@ def _lock(lock_file: int, path: Path) -> None:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise ConfigError(
-            f"expected {str(path)!r} to be free, got another `blamespan generate` at work in it. Wait for it to end"
+            f"expected {str(path)!r} to be free, got another `blamespan lab generate` at work in it. Wait for it to end"
         ) from error
 
 

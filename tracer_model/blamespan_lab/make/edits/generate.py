@@ -148,7 +148,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             raise ValueError("a corpus of another kind")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"expected pairs in {str(folder)!r}, got {error}. Make them: blamespan generate edits --data DIR --out "
+            f"expected pairs in {str(folder)!r}, got {error}. Make them: blamespan lab generate edits --data DIR --out "
             f"{folder}"
         ) from error
     return dict(manifest)

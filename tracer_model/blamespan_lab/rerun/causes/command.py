@@ -1,4 +1,4 @@
-"""The commands `blamespan verify` and `blamespan blame`; everything heavy is imported when one runs."""
+"""The command `blamespan verify`; everything heavy is imported when it runs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from blamespan_lab.rerun.replay.rerun import ReplayableRun
     from blamespan_lab.rerun.replay.user_program import Ran
 
-__all__ = ["blame", "verify"]
-
 BY = "verify"
 """Who says so, of labels that this command writes."""
 _NARROWEST = 140
 """Columns of output that goes to a file."""
+_BUDGET, _REPEATS = 200, 3
+_SHARES_BUDGET, _SHARES_REPEATS = 400, 1
+"""Model calls, and runs of each trial or coalition, where the user names none."""
 
 
 @click.command(
@@ -37,14 +38,23 @@ its agent's own model is asked again, told what is wrong. Everything before the 
 after it the program runs live, with its own models and tools.
 
 \b
+With --shares coalitions of agents are put right instead of single suspects. An agent's Shapley share is what putting
+it right brings, in the mean over all orders in which agents can be put right. Up to six agents all coalitions are
+tried; beyond, orders are drawn, and the standard error is printed. Without MODULE:FACTORY the tracer says how sound
+it finds the run with the blamed steps masked: that is its opinion, and nothing is run.
+
+\b
 Examples:
   blamespan verify traces.jsonl my_team.app:make --check my_team.app:is_right
   blamespan verify traces.jsonl my_team.app:make --check my_team.app:is_right --correction "3=The total is 48."
   blamespan verify traces.jsonl my_team.app:make --repeats 5 --budget 400 --out verified.jsonl --labels labels.jsonl
+  blamespan verify traces.jsonl my_team.app:make --check my_team.app:is_right --shares
+  blamespan verify traces.jsonl --shares
 """
 )
 @click.argument("trace", metavar="TRACE")
-@click.argument("program", metavar="MODULE:FACTORY")
+@click.argument("program", metavar="[MODULE:FACTORY]", required=False)
+@click.option("--shares", "wants_shares", is_flag=True, help="Share the failure out among the agents: Shapley shares.")
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
 @click.option("--correction", "given", metavar="STEP=TEXT", multiple=True, help="What a step says instead; repeatable.")
 @click.option(
@@ -55,9 +65,17 @@ Examples:
     "--suspects", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Most that are tried."
 )
 @click.option(
-    "--repeats", type=click.IntRange(1, 100), default=3, show_default=True, metavar="N", help="Of each trial."
+    "--repeats",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help=f"Of each trial.  [default: {_REPEATS}; with --shares: {_SHARES_REPEATS}]",
 )
-@click.option("--budget", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Of model calls.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"Of model calls.  [default: {_BUDGET}; with --shares: {_SHARES_BUDGET}]",
+)
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True,
               metavar="S", help="For one run, in seconds.")  # fmt: skip
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Suspects tried at once; all cores by default.")
@@ -75,14 +93,15 @@ Examples:
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
 def verify(
     trace: str,
-    program: str,
+    program: str | None,
+    wants_shares: bool,
     check: str | None,
     given: tuple[str, ...],
     file: Path | None,
     by: str | None,
     suspects: int,
-    repeats: int,
-    budget: int,
+    repeats: int | None,
+    budget: int | None,
     timeout_s: float,
     processes: int | None,
     task: str | None,
@@ -94,7 +113,7 @@ def verify(
     labels: Path | None,
     wants_json: bool,
 ) -> None:
-    """Put the suspects in TRACE right, one by one, and say whether the run then ends otherwise.
+    """Put suspects right, and say whether the run then succeeds.
 
     TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
@@ -108,9 +127,22 @@ def verify(
     from blamespan_lab.rerun.causes.verify import verify as verify_suspects
     from blamespan_lab.rerun.replay.rerun import read_replayable
 
+    if wants_shares and any((out, write_back, labels)):
+        raise ConfigError("expected --shares without --out, --write-back and --labels: shares are no later verdict")
+    if program is None and not wants_shares:
+        raise ConfigError("expected MODULE:FACTORY after TRACE, got none. Name the program, or ask for --shares")
     texts = read_corrections(given, file)
     run = read_replayable(trace, which, format_name=format_name)
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
+    if wants_shares:
+        _share_out(
+            *(run, _verdict_on(run, tracer_name), program, check, texts, by, task, repeats or _SHARES_REPEATS),
+            *(budget or _SHARES_BUDGET, timeout_s, processes, tracer_name),
+            wants_json=wants_json,
+        )
+        return
+    assert program is not None
+    repeats, budget = repeats or _REPEATS, budget or _BUDGET
     if labels is not None:
         LabelsFile(labels).check()
     verdict = _verdict_on(run, tracer_name)
@@ -334,94 +366,29 @@ def _share_json(share: Any) -> dict[str, object]:
     return {"succeeded": share.count, "repeats": share.total, "interval": list(share.interval)}
 
 
-@click.command(
-    epilog="""\b
-With MODULE:FACTORY coalitions of agents are put right, and the run is gone on with: each agent at its most blamed
-step, by --correction or else as `blamespan verify` does. Without it the tracer says how sound it finds the run with
-what they are blamed for masked, which is its word and no experiment.
-
-\b
-Examples:
-  blamespan blame traces.jsonl my_team.app:make --check my_team.app:is_right --correction "3=The total is 48."
-  blamespan blame traces.jsonl --tracer network --json
-"""
-)
-@click.argument("trace", metavar="TRACE")
-@click.argument("program", metavar="[MODULE:FACTORY]", required=False)
-@click.option("--method", type=click.Choice(["shapley"]), default="shapley", show_default=True)
-@click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
-@click.option("--correction", "given", metavar="STEP=TEXT", multiple=True, help="What a step says instead; repeatable.")
-@click.option(
-    "--corrections", "file", metavar="FILE", type=click.Path(path_type=Path), help='Lines of {"step", "text"}.'
-)
-@click.option("--by", type=click.Choice(["judge", "feedback"]), help="Who corrects steps that you do not.")
-@click.option(
-    "--repeats", type=click.IntRange(1, 100), default=1, show_default=True, metavar="N", help="Of each coalition."
-)
-@click.option("--budget", type=click.IntRange(1), default=400, show_default=True, metavar="N", help="Of model calls.")
-@click.option(
-    "--pairs",
-    type=click.IntRange(2),
-    default=50,
-    show_default=True,
-    metavar="N",
-    help="Most pairs of orders that are drawn.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Of the orders.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="For one run, in seconds.",
-)
-@click.option(
-    "--processes", type=click.IntRange(1), metavar="N", help="Coalitions tried at once; all cores by default."
-)
-@click.option("--task", help="What the program is asked; the recorded task if not given.")
-@click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
-@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
-@click.option(
-    "--tracer", "tracer_name", metavar="NAME", help="Whose suspects.  [default: the verdict in TRACE, or auto]"
-)
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
-def blame(
-    trace: str,
+def _share_out(
+    run: ReplayableRun,
+    verdict: Attribution,
     program: str | None,
-    method: str,
     check: str | None,
-    given: tuple[str, ...],
-    file: Path | None,
+    texts: dict[int, str],
     by: str | None,
+    task: str | None,
     repeats: int,
     budget: int,
-    pairs: int,
-    seed: int,
     timeout_s: float,
     processes: int | None,
-    task: str | None,
-    which: str | None,
-    format_name: str | None,
     tracer_name: str | None,
+    *,
     wants_json: bool,
 ) -> None:
-    """Share the failure in TRACE out among the agents, so that the shares add up.
+    """Share the failure out among the agents, and print the shares.
 
-    TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
-    An agent's Shapley share is what putting it right brings, in the mean over all orders in which agents can be put
-    right. All coalitions of up to six agents are tried; beyond, or where the budget does not do, orders are drawn, each
-    with its reverse, and the standard error is told.
+    Raises:
+        BlamespanError: if there is no failure that can be shared out.
     """
-    from blamespan_lab.rerun.causes.corrections import read_corrections
     from blamespan_lab.rerun.causes.shapley import NoShares
-    from blamespan_lab.rerun.replay.rerun import read_replayable
 
-    texts = read_corrections(given, file)
-    run = read_replayable(trace, which, format_name=format_name)
-    run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
-    verdict = _verdict_on(run, tracer_name)
     if verdict.decisive_step is None and not texts:
         raise ConfigError(
             f"expected somebody to share the failure among, got nobody: {verdict.abstained or 'nobody is blamed'}. "
@@ -433,30 +400,28 @@ def blame(
         if program is None:
             if texts or check:
                 raise ConfigError("expected MODULE:FACTORY with --correction or --check, got none. Name it after TRACE")
-            shares = _masked_shares(run, verdict, tracer_name, pairs, seed)
+            shares = _masked_shares(run, verdict, tracer_name)
         else:
             asked = task if task is not None else run.script.trace.task
             shares, lacking, spent = _replayed_shares(
-                run, verdict, program, check, texts, by, asked, repeats, budget, pairs, seed, timeout_s, processes
+                run, verdict, program, check, texts, by, asked, repeats, budget, timeout_s, processes
             )
     except NoShares as error:
         raise BlamespanError(f"expected a failure that can be shared out, got none: {error}") from error
     if wants_json:
-        click.echo(json.dumps(_shares_as_json(run, shares, lacking, method, spent)))
+        click.echo(json.dumps(_shares_as_json(run, shares, lacking, spent)))
     else:
         _print_shares(shares, lacking, spent, budget, is_replayed=program is not None)
 
 
-def _masked_shares(
-    run: ReplayableRun, verdict: Attribution, tracer_name: str | None, pairs: int, seed: int
-) -> ShapleyShares:
+def _masked_shares(run: ReplayableRun, verdict: Attribution, tracer_name: str | None) -> ShapleyShares:
     from blamespan.tracers import load_tracer
     from blamespan_lab.rerun.causes.blame import MaskedWorth
     from blamespan_lab.rerun.causes.shapley import shapley
 
     members = [item.agent for item in verdict.agents]
     worth = MaskedWorth(run.script.trace, verdict, load_tracer(tracer_name or DEFAULT_TRACER))
-    return shapley(members, worth, pairs=pairs, seed=seed)
+    return shapley(members, worth)
 
 
 def _replayed_shares(
@@ -469,8 +434,6 @@ def _replayed_shares(
     task: str,
     repeats: int,
     budget: int,
-    pairs: int,
-    seed: int,
     timeout_s: float,
     processes: int | None,
 ) -> tuple[ShapleyShares, dict[str, str], int]:
@@ -494,7 +457,7 @@ def _replayed_shares(
         _require_failure(trials.original().ran)
         worth = ReplayedWorth(corrections, run.script, trials, repeats, spending, count)
         is_exact = len(corrections) <= MOST_EXACT and worth.estimate_all() <= budget
-        shares = shapley(list(corrections), worth, is_exact=is_exact, pairs=pairs, seed=seed)
+        shares = shapley(list(corrections), worth, is_exact=is_exact)
     return shares, lacking, budget - spending.left
 
 
@@ -553,12 +516,12 @@ def _print_shares(
 
 
 def _shares_as_json(
-    run: ReplayableRun, shares: ShapleyShares, lacking: dict[str, str], method: str, spent: int | None
+    run: ReplayableRun, shares: ShapleyShares, lacking: dict[str, str], spent: int | None
 ) -> dict[str, object]:
     ranked = sorted(shares.shares.items(), key=lambda item: -item[1])
     return {
         "trace_id": run.recorded.trace.trace_id,
-        "method": method,
+        "method": "shapley",
         "by": "tracer" if spent is None else "replay",
         "agents": [{"agent": agent, "share": share, "error": shares.errors[agent]} for agent, share in ranked],
         "not_put_right": lacking,

@@ -1,4 +1,4 @@
-"""The command `blamespan feedback`; everything heavy is imported when one runs."""
+"""What `blamespan show --advice` prints, and `blamespan lab evaluate feedback`; heavy imports wait until one runs."""
 
 from __future__ import annotations
 
@@ -21,49 +21,40 @@ if TYPE_CHECKING:
     from blamespan_lab.rerun.feedback.writing import Feedback
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  blamespan feedback traces.jsonl > feedback.txt
-  blamespan feedback last --failed
-  blamespan feedback traces.jsonl --run 2 --tracer network --json
-"""
-)
-@click.argument("trace", metavar="[TRACE]", default="")
-@click.option("--run", "which", metavar="ID|N", help="This run alone: its number, from 1, or its trace id.")
-@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
-@click.option(
-    "--by",
-    type=click.Choice(["template", "judge"]),
-    help="Who words the advice.  [default: judge where BLAMESPAN_JUDGE_URL is set, else template]",
-)
-@click.option("--failed", "has_failed", is_flag=True, help="Runs whose outcome nobody recorded have failed.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
-def feedback(
-    trace: str,
+def print_advice(
+    source: str,
     which: str | None,
+    *,
     format_name: str | None,
-    tracer_name: str,
-    by: str | None,
+    tracer_name: str | None,
     has_failed: bool,
-    wants_json: bool,
+    as_json: bool,
 ) -> None:
-    """Write what the next attempt at a task should be told, from the runs recorded in TRACE.
+    """Print what the next attempt at a task should be told, for every failed run in *source*.
 
-    TRACE is as for `blamespan analyze`: a file, a run in this machine's store, or nothing for all of these.
-    Put it behind the task of the next attempt; `blamespan.retry()` does both. Runs known to have succeeded need none.
-    Where nobody recorded how a run ended, nobody is blamed unless more likely at fault than not, or with --failed.
+    The LLM at `BLAMESPAN_JUDGE_URL` words the advice where that is set, else a template. Runs known to have succeeded
+    need none. Where nobody recorded how a run ended, nobody is blamed unless more likely at fault than not.
+
+    Args:
+        source: As for `blamespan analyze`: a file, a stored run, or empty for all stored runs.
+        which: Of several runs this one alone: its number, from 1, or its trace id.
+        format_name: Of files.
+        tracer_name: Who says who is to blame; None for the default tracer.
+        has_failed: Whether runs whose outcome nobody recorded have failed.
+        as_json: Whether each run is one JSON object on a line.
+
+    Raises:
+        UnreadableInput: if there is no failed run.
     """
     from blamespan.analysis.engines.outcomes import attribute_recorded
     from blamespan.tracers import load_tracer
     from blamespan_lab.rerun.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
 
-    chosen = by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "template")
-    tracer = load_tracer(tracer_name)
-    advice = _load_judge() if chosen == "judge" else None  # after the tracer: a judge's account is for both
+    tracer = load_tracer(tracer_name or DEFAULT_TRACER)
+    is_judged = bool(os.environ.get("BLAMESPAN_JUDGE_URL", "").strip())
+    advice = _load_judge() if is_judged else None  # after the tracer: a judge's account is for both
     n_written = n_unreadable = 0
-    for run in _runs(trace, format_name, which):
+    for run in _runs(source, format_name, which):
         if isinstance(run, UnreadableInput):
             n_unreadable += 1
             _say(str(run))
@@ -76,11 +67,11 @@ def feedback(
                 _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
                 continue
             written = feedback_on(judged.trace, verdict)
-            _print(run, _improve(written, run, advice), wants_json, is_first=n_written == 0)
+            _print(run, _improve(written, run, advice), as_json, is_first=n_written == 0)
             n_written += 1
     if not n_written and not n_unreadable:
         raise UnreadableInput(
-            f"{trace or 'the store'}: expected a failed run, got none to write feedback on. Check --run and TRACE, or "
+            f"{source or 'the store'}: expected a failed run, got none to write feedback on. Check --run and TRACE, or "
             "give --failed"
         )
     if n_unreadable:

@@ -1,4 +1,4 @@
-"""`blamespan replay`: run a program again as it was recorded, with one step put right."""
+"""`blamespan lab replay`: run a program again as it was recorded, with one step put right."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ step on the program runs live, with its own models and tools.
 
 \b
 Examples:
-  blamespan replay traces.jsonl --step 3 --with "The total is 48." my_team.app:make --check my_team.app:is_right
-  blamespan replay traces.jsonl --run 2 --step 5 --with @corrected.txt my_team.app:make --json
+  blamespan lab replay traces.jsonl --step 3 --with "The total is 48." my_team.app:make --check my_team.app:is_right
+  blamespan lab replay traces.jsonl --run 2 --step 5 --with @corrected.txt my_team.app:make --json
 """
 )
 @click.argument("trace", metavar="TRACE")
@@ -52,7 +52,7 @@ def replay(
     check: str | None,
     wants_json: bool,
 ) -> None:
-    """Say whether the run recorded in TRACE ends otherwise if one step is put right.
+    """Say whether a run ends otherwise if one step is put right.
 
     TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of

@@ -1,4 +1,4 @@
-"""The command `blamespan stress`; everything heavy is imported when it runs."""
+"""The command `blamespan lab stress`; everything heavy is imported when it runs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["stress"]
 @click.command(
     epilog="""\b
 Examples:
-  blamespan stress my_team.app:make --task "What is 12 times 12?" --check my_team.app:is_right
-  blamespan stress --bundled round_robin --out report.html
-  blamespan stress --bundled all --json > report.json
-  blamespan stress --bundled all --byzantine 2
+  blamespan lab stress my_team.app:make --task "What is 12 times 12?" --check my_team.app:is_right
+  blamespan lab stress --bundled round_robin --out report.html
+  blamespan lab stress --bundled all --json > report.json
+  blamespan lab stress --bundled all --byzantine 2
 """
 )
 @click.argument("program", required=False)
@@ -73,7 +73,7 @@ def stress(
     out: Path | None,
     every: bool,
 ) -> None:
-    """Put a team through a budget of faults, and say what it withstands.
+    """Put a team through faults, and say what it withstands.
 
     PROGRAM is module:factory: a function without arguments that gives an AutoGen team, a compiled LangGraph graph or a
     function of the task. Each run is made anew, recorded, and held against the same run without a fault.
@@ -132,7 +132,7 @@ def _specs(
     if (program is None) == (bundled is None):
         raise ConfigError(
             f"expected either a program as module:factory or --bundled, got {program!r} and {bundled!r}. "
-            "Try: blamespan stress --bundled round_robin"
+            "Try: blamespan lab stress --bundled round_robin"
         )
     if program is not None:
         if not texts:

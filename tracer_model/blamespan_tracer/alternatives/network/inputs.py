@@ -23,7 +23,7 @@ from blamespan_tracer.alternatives.network.step_features import (
     name_check_features,
     step_features,
 )
-from blamespan_tracer.checks import CONTRACTS, Check, CheckResult, ExaminedRun
+from blamespan_tracer.checks import VERDICT_CHECKS, Check, CheckResult, ExaminedRun
 from blamespan_tracer.representation import EDGE_TYPES, ROLES, Representation, represent
 from blamespan_tracer.tokens import ranges, sentences_of, tokens_of
 
@@ -177,7 +177,7 @@ def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
     """Name all features that a network can be trained with: those of the bundled checks among them."""
     return (
         *(name for name in STEP_FEATURES if name not in _UNREAD),
-        *(name for check in CONTRACTS for name in name_check_features(check)),
+        *(name for check in VERDICT_CHECKS for name in name_check_features(check)),
         *_other_features(lexicon.codes),
     )
 
@@ -197,12 +197,12 @@ class _FeatureLayout:
 
     Attributes:
         of_steps: Names of the features of steps.
-        contracts: The checks whose results are among them.
-        order: (F,) for each name its column: features of steps, of contracts, then the others.
+        checks: The checks whose results are among them.
+        order: (F,) for each name its column: features of steps, of checks, then the others.
     """
 
     of_steps: tuple[str, ...]
-    contracts: tuple[Check, ...]
+    checks: tuple[Check, ...]
     order: Ints
 
 
@@ -210,10 +210,10 @@ class _FeatureLayout:
 def _lay_out(names: tuple[str, ...], codes: tuple[str, ...]) -> _FeatureLayout:
     wanted = set(names)
     of_steps = tuple(name for name in names if name in _STEP_FEATURES)
-    contracts = tuple(check for check in CONTRACTS if not wanted.isdisjoint(name_check_features(check)))
-    columns = (*of_steps, *(name for check in contracts for name in name_check_features(check)))
+    checks = tuple(check for check in VERDICT_CHECKS if not wanted.isdisjoint(name_check_features(check)))
+    columns = (*of_steps, *(name for check in checks for name in name_check_features(check)))
     column_of = {name: column for column, name in enumerate((*columns, *_other_features(codes)))}
-    return _FeatureLayout(of_steps, contracts, np.array([column_of[name] for name in names], np.int64))
+    return _FeatureLayout(of_steps, checks, np.array([column_of[name] for name in names], np.int64))
 
 
 _STEP_FEATURES = frozenset(STEP_FEATURES)
@@ -251,10 +251,10 @@ def read_runs(
             score = next(scores)
             by_step[list(score.steps)] = score.by_step
             by_agent[rows[score.agent]] = score.logits * _LOGIT_SCALE
-        results = [result for check in layout.contracts for result in check.apply(run)]
+        results = [result for check in layout.checks for result in check.apply(run)]
         of_steps = step_features(run, layout.of_steps)
-        of_contracts = check_features(layout.contracts, results, run.analysis)
-        table = _join_features(representation, of_steps, of_contracts, by_step, by_agent)[:, layout.order]
+        of_checks = check_features(layout.checks, results, run.analysis)
+        table = _join_features(representation, of_steps, of_checks, by_step, by_agent)[:, layout.order]
         inputs = _build_inputs(trace, representation, table, vocabulary)
         readings.append((inputs, results))
     return readings
@@ -313,13 +313,13 @@ def read_sentence_tokens(task: str, texts: Sequence[str], vocabulary: Vocabulary
 
 
 def _join_features(
-    representation: Representation, of_steps: Floats, of_contracts: Floats, by_step: Floats, by_agent: Floats
+    representation: Representation, of_steps: Floats, of_checks: Floats, by_step: Floats, by_agent: Floats
 ) -> Floats:
     lexical = np.stack([by_step[list(origin)].sum(axis=0) for origin in representation.origins])
     roles = np.eye(len(ROLES), dtype=np.float32)[representation.role]
     blamable = representation.can_be_blamed[:, None]
     parts = (
-        *(of_steps, of_contracts * blamable, roles),
+        *(of_steps, of_checks * blamable, roles),
         *(lexical * blamable, by_agent[representation.agent] * blamable),
     )
     return np.concatenate(parts, axis=1)

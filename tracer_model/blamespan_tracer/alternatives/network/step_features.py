@@ -2,7 +2,7 @@
 
 Every feature is scale-free: a share, a flag, a cosine, or a standard score among the decisions of the run (name ending
 in `, z`). None tells a step's number, a name, or how long the run is. A check adds its own: one column if it is
-evidence, three if it is a contract.
+evidence, three if it is a check.
 
 Dims: N merged steps, F features, K checks.
 """
@@ -69,7 +69,7 @@ _SCORED = (
 )
 
 STEP_FEATURES = (*_FLAGS, *_SHARES, *_EVIDENCE, *(f"{name}{_SCORE}" for name in _SCORED))
-"""The features of a step, but for those of contracts."""
+"""The features of a step, but for those of checks."""
 
 _ODD = (
     *("sum is wrong", "contradicts the task", "contradicts a result", "contradicts itself", "contradicted by a result"),
@@ -86,7 +86,7 @@ _ODD = (
 a column of its own and is not added here."""
 
 _ASPECTS = ("broken", "first", "so far")
-"""What a model sees of a contract."""
+"""What a model sees of a check."""
 
 
 def step_features(run: ExaminedRun, names: Sequence[str] = STEP_FEATURES) -> NDArray[np.float32]:
@@ -133,20 +133,20 @@ def _sum_up(columns: Mapping[str, Floats], decides: Mask) -> Iterator[tuple[str,
 
 
 def name_check_features(check: Check) -> tuple[str, ...]:
-    """Return the names of the three columns that a contract has."""
+    """Return the names of the three columns that a check has."""
     return tuple(f"{check.name}: {aspect}" for aspect in _ASPECTS)
 
 
 def check_features(checks: Sequence[Check], results: Sequence[CheckResult], run: Analysis) -> NDArray[np.float32]:
-    """Lay out the results of contracts on the merged steps of a run.
+    """Lay out the results of checks on the merged steps of a run.
 
     Args:
-        checks: The K contracts, whose order is that of the columns.
+        checks: The K checks, whose order is that of the columns.
         results: What they come to on the run; those of other checks are left out.
         run: The same run.
 
     Returns:
-        (N, 3 K) float32: for each contract whether the step breaks it (1, or 0.5 where that is left open), whether it
+        (N, 3 K) float32: for each check whether the step breaks it (1, or 0.5 where that is left open), whether it
         is the first to do so, and which share of all that breaks it has come by then, 1 from the last on.
     """
     row_of = {step.index: row for row, merged in enumerate(run.steps) for step in merged.origins}

@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 
 from blamespan_tracer.checks.check import Check
 
-__all__ = ["CHECKS", "CONTRACTS", "EVIDENCE"]
+__all__ = ["CHECKS", "EVIDENCE", "VERDICT_CHECKS"]
 
 _FIRST = ("arithmetic", "contradictions", "repetition", "tool_calls", "numbers", "teamwork", "endings")
 """Files whose checks are reported first, in this order."""
@@ -36,7 +36,7 @@ def _collect() -> tuple[Check, ...]:
 CHECKS: tuple[Check, ...] = _collect()
 """In the order in which they are reported."""
 
-CONTRACTS = tuple(check for check in CHECKS if not check.is_evidence)
+VERDICT_CHECKS = tuple(check for check in CHECKS if not check.is_evidence)
 """Those that people are told of."""
 
 EVIDENCE = tuple(check for check in CHECKS if check.is_evidence)

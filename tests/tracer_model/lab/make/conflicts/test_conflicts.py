@@ -106,7 +106,7 @@ def test_measuring_counts_runs_and_steps(played: list[PlayedConflict]) -> None:
 
 
 def test_corpus_is_read_with_its_labels_and_made_once(tmp_path: Path) -> None:
-    """`blamespan generate` writes what the importer reads again; a folder with files in it is refused."""
+    """`blamespan lab generate` writes what the importer reads again; a folder with files in it is refused."""
     recipe = ConflictRecipe("few", runs=6, wordings="first", kinds=("language",))
     manifest = generate_conflicts(recipe, tmp_path / "a")
     generate_conflicts(recipe, tmp_path / "b")
@@ -135,7 +135,7 @@ def test_recipe_refuses_unknown_kinds(tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text('kind = "conflicts"\nkinds = ["colour"]\n')
 
-    result = CliRunner().invoke(cli, ["generate", str(path), "--out", str(tmp_path / "out")])
+    result = CliRunner().invoke(cli, ["lab", "generate", str(path), "--out", str(tmp_path / "out")])
 
     assert isinstance(result.exception, ConfigError)
     assert "expected kinds among language, " in str(result.exception)
@@ -146,7 +146,7 @@ def test_command_makes_a_corpus_of_a_recipe_file(tmp_path: Path) -> None:
     """The kind that a recipe names decides what is made."""
     path = tmp_path / "ours.toml"
     path.write_text('kind = "conflicts"\nruns = 3\nwordings = "first"\nkinds = ["word"]\n')
-    result = CliRunner().invoke(cli, ["generate", str(path), "--out", str(tmp_path / "out"), "--json"])
+    result = CliRunner().invoke(cli, ["lab", "generate", str(path), "--out", str(tmp_path / "out"), "--json"])
 
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["runs"] == 3

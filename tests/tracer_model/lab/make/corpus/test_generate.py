@@ -156,7 +156,7 @@ def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
     """The second is told that the first is at work."""
     with (
         CorpusFolder(tmp_path, TINY).lock(),
-        pytest.raises(ConfigError, match="another `blamespan generate` at work"),
+        pytest.raises(ConfigError, match="another `blamespan lab generate` at work"),
         CorpusFolder(tmp_path, TINY).lock(),
     ):
         pass

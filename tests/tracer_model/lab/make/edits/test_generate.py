@@ -79,10 +79,13 @@ def test_commands_make_and_measure_pairs(data: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "own.toml"
     recipe.write_text('kind = "edits"\n[data]\noutcomes = ["*.jsonl"]\n')
     runner = CliRunner()
-    made = runner.invoke(cli, ["generate", str(recipe), "--data", str(data), "--out", str(tmp_path / "out"), "--json"])
+    made = runner.invoke(
+        cli, ["lab", "generate", str(recipe), "--data", str(data), "--out", str(tmp_path / "out"), "--json"]
+    )
     assert made.exit_code == 0, made.output
     measured = runner.invoke(
-        cli, ["evaluate", "pairs", "--data", str(tmp_path / "out"), "--side", "all", "--tracer", "lexical", "--json"]
+        cli,
+        ["lab", "evaluate", "pairs", "--data", str(tmp_path / "out"), "--side", "all", "--tracer", "lexical", "--json"],
     )
 
     assert measured.exit_code == 0, measured.output

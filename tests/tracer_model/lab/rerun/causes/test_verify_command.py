@@ -201,7 +201,7 @@ def test_judge_writes_the_correction_where_it_is_set(birds: Path, monkeypatch: p
     """Its words are said at the step; where it gives none, the suspect is undecided, and its reason is told."""
     monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
     monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
-    arguments = (birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "contracts", "--processes", 1)
+    arguments = (birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1)
     with served({"say": {"reasoning": "", "message": "It makes 42."}}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
         judged = _outcomes(*arguments, "--repeats", 2)[1]

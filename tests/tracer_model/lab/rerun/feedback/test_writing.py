@@ -206,7 +206,7 @@ def test_one_of_several_runs_can_be_named() -> None:
 
 
 def lines(*arguments: str) -> list[dict[str, object]]:
-    done = CliRunner().invoke(cli, ["feedback", str(DEMO), "--json", *arguments])
+    done = CliRunner().invoke(cli, ["show", "--advice", str(DEMO), "--json", *arguments])
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -232,9 +232,9 @@ def test_failure_is_said_to_be_one_only_where_it_is_known() -> None:
 
 def test_run_that_may_be_right_blames_nobody() -> None:
     """Of runs whose end nobody recorded, those in which nobody seems at fault get no feedback, unless they failed."""
-    plain = CliRunner().invoke(cli, ["feedback", str(DEMO), "--json"])
+    plain = CliRunner().invoke(cli, ["show", "--advice", str(DEMO), "--json"])
     named = [json.loads(line)["agent"] for line in plain.stdout.splitlines()]
-    told = CliRunner().invoke(cli, ["feedback", str(DEMO), "--json", "--failed"]).stdout.splitlines()
+    told = CliRunner().invoke(cli, ["show", "--advice", str(DEMO), "--json", "--failed"]).stdout.splitlines()
 
     assert (plain.exit_code, named) == (0, ["analyst", "researcher"])
     assert plain.stderr.count("nobody said that this run failed, and nobody seems at fault (failure score 0.") == 2
@@ -300,8 +300,8 @@ def test_command_writes_feedback(tmp_path: Path) -> None:
     """The text alone on stdout; with --json one object that holds it, too."""
     path = exported(tmp_path)
 
-    plain = CliRunner().invoke(cli, ["feedback", str(path)])
-    found = json.loads(CliRunner().invoke(cli, ["feedback", str(path), "--json"]).stdout)
+    plain = CliRunner().invoke(cli, ["show", "--advice", str(path)])
+    found = json.loads(CliRunner().invoke(cli, ["show", "--advice", str(path), "--json"]).stdout)
 
     assert plain.exit_code == 0
     assert (plain.stdout.rstrip("\n"), found["by"]) == (found["text"], "template")
@@ -315,10 +315,10 @@ def test_judge_words_the_advice_where_it_is_set(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     with served({"say": {"reasoning": "", "advice": "Multiply\nagain."}}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
-        judged = json.loads(CliRunner().invoke(cli, ["feedback", str(path), "--json"]).stdout)
+        judged = json.loads(CliRunner().invoke(cli, ["show", "--advice", str(path), "--json"]).stdout)
     with served({"say": {"reasoning": "", "advice": "x" * 2_000}}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
-        done = CliRunner().invoke(cli, ["feedback", str(path), "--json"])
+        done = CliRunner().invoke(cli, ["show", "--advice", str(path), "--json"])
 
     assert (judged["by"], judged["advice"]) == ("judge", "Multiply again.")
     assert json.loads(done.stdout)["by"] == "template"
@@ -330,10 +330,10 @@ def test_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     done = [
-        CliRunner().invoke(cli, ["feedback", *arguments])
+        CliRunner().invoke(cli, ["show", "--advice", *arguments])
         for arguments in ([str(empty)], [str(exported(tmp_path)), "--run", "zz"])
     ]
-    missing = CliRunner().invoke(cli, ["feedback", str(tmp_path / "nothing.json")])
+    missing = CliRunner().invoke(cli, ["show", "--advice", str(tmp_path / "nothing.json")])
 
     assert all(isinstance(each.exception, UnreadableInput) for each in done)
     assert (missing.exit_code, "nothing.json" in missing.stderr) == (1, True)

@@ -1,4 +1,4 @@
-"""`blamespan replay`: up to the step nothing is asked, at it the text is said, after it the program lives."""
+"""`blamespan lab replay`: up to the step nothing is asked, at it the text is said, after it the program lives."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def team(tmp_path: Path) -> Path:
 
 
 def _replay(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, ["replay", *map(str, arguments)])
+    return CliRunner().invoke(cli, ["lab", "replay", *map(str, arguments)])
 
 
 def _done(*arguments: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command `blamespan stress`, its tables and its page."""
+"""The command `blamespan lab stress`, its tables and its page."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_json_is_all_that_is_on_stdout(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
 
     ran = subprocess.run(
-        [sys.executable, "-m", "blamespan", "stress", *arguments, "--budget", "6", "--json", "--out", str(out)],
+        [sys.executable, "-m", "blamespan", "lab", "stress", *arguments, "--budget", "6", "--json", "--out", str(out)],
         capture_output=True,
         text=True,
         cwd=ROOT,

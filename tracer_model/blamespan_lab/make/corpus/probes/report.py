@@ -63,7 +63,7 @@ def run_probes(runs: Sequence[ProbedRun]) -> Report:
     if min(len(failures), len(clean)) < _FEWEST:
         raise ConfigError(
             f"expected at least {_FEWEST} failed runs with a decisive step and {_FEWEST} that succeeded to probe, got "
-            f"{len(failures)} and {len(clean)}. Generate more: blamespan generate small"
+            f"{len(failures)} and {len(clean)}. Generate more: blamespan lab generate small"
         )
     report: Report = {"step": {}, "run": {}}
     for part, is_in in _parts(runs):
