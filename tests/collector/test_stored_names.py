@@ -69,8 +69,7 @@ ALONE: Final = {"analyze", "annotate", "feedback", "guard try", "mcp", "open", "
 OTHER_ARGUMENTS: Final = {
     ("blame", "program"), ("evaluate checks", "paths"), ("evaluate programs", "paths"), ("generate", "recipe"),
     ("guard check", "policy"), ("guard try", "policy"), ("learn", "program"),
-    ("probe", "folder"), ("replay", "program"), ("schemata drop", "names"), ("schemata edit", "name"),
-    ("schemata show", "name"), ("stress", "program"), ("train", "recipe"), ("verify", "program"),
+    ("probe", "folder"), ("replay", "program"), ("stress", "program"), ("train", "recipe"), ("verify", "program"),
 }  # fmt: skip
 """Arguments that name no traces, or files and folders of labelled runs alone."""
 
