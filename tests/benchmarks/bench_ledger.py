@@ -60,7 +60,7 @@ def measure(part: str, n_steps: int, paths: Sequence[str]) -> Figure:
 
 
 def _measure(part: str, n_steps: int, paths: Sequence[str]) -> Figure:
-    from blamespan_tracer.checks import CHECKS, apply_checks
+    from blamespan_tracer.checks import CONTRACTS, apply_checks
     from blamespan_tracer.ledger import read_ledger
     from blamespan_tracer.ledger.provenance import trace_answer
 
@@ -72,7 +72,7 @@ def _measure(part: str, n_steps: int, paths: Sequence[str]) -> Figure:
         elif part == "provenance":
             trace_answer(trace)
         else:
-            apply_checks(CHECKS, trace)
+            apply_checks(CONTRACTS, trace)
     cpu_s = time.process_time() - begun
     n_chars = sum(len(step.content) for trace in traces for step in trace.steps)
     runs = ", ".join(Path(path).name for path in paths) or "dense in identifiers"

@@ -19,7 +19,7 @@ from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.alternatives.network.weights import FORMAT
 from blamespan_tracer.checks import CONTRACTS, ContractsTracer
 from tests.tracer_model.alternatives.network.networks import drawn_network, random_team, tracer_with
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 TRACERS = ("lexical", "contracts", "causal-graph", "network", "bundled network")
 MANY = 5_000

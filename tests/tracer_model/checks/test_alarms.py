@@ -30,7 +30,7 @@ from tests.tracer_model.checks.test_bundled import (
     with_facts,
     with_inputs,
 )
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 BY_NAME = {check.name: check for check in CONTRACTS}
 OTHER = "The second half has other words altogether, since nobody wants to read about one thing two times in a row."

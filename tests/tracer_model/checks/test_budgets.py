@@ -7,7 +7,7 @@ from dataclasses import replace
 from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, ContractsTracer, apply_checks
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 RUN = team(("a", "We need 12 boxes."), ("b", "[No model was asked.]"), ("a", "Then we stop."))
 

@@ -9,7 +9,7 @@ from blamespan import conventions as words
 from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
 from blamespan.trace import AttributeValue, MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, apply_checks
-from tests.tracer_model.representation.teams import Said, team
+from tests.tracer_model.teams import Said, team
 
 LONG = "The plan stands and every part of it was gone through with great care by all of us in this room today."
 
@@ -146,11 +146,6 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         team(("a", "The delivery budget is 950 euros."), ("b", "ok"), task="The delivery budget is 590 euros."),
         0,
         "The delivery budget is 950 euros.",
-    ),
-    "own-words-stand": (
-        team(("a", "The parcel weight is 410 grams."), ("b", "go on"), ("a", "The parcel weight is 470 grams.")),
-        2,
-        "The parcel weight is 470 grams.",
     ),
     "budget-kept": (guarded(team(("a", "Go on."), ("b", "No model was asked.")), 1), 1, "No model was asked."),
     "step-new": (team(("a", LONG), ("b", "go on"), ("a", LONG)), 2, LONG),
@@ -316,24 +311,6 @@ def test_error_that_is_met_is_no_breach() -> None:
     told = team(*call("a", "ask", "Error: closed"), ("a", "The tool failed, I have no price."), ("b", "ok"))
 
     assert said_of(tried, "tool-error-met") == said_of(told, "tool-error-met") == [("pass", None, "")]
-
-
-def test_corrected_value_is_no_contradiction() -> None:
-    """An agent may take back what it said, if it says so."""
-    run = team(
-        ("a", "The parcel weight is 410 grams."), ("b", "sure?"), ("a", "Correction: the parcel weight is 470 grams.")
-    )
-
-    assert [outcome for outcome, *_ in said_of(run, "own-words-stand")] == ["pass"]
-
-
-def test_state_that_changes_is_no_contradiction() -> None:
-    """What an agent gives another value time and again is no statement that stands; one change of mind is a breach."""
-    pairs = [(("a", f"The viewport shows {share} % of the page."), ("b", "next")) for share in (17, 34, 48, 71)]
-    turns = [turn for pair in pairs for turn in pair]
-
-    assert {outcome for outcome, *_ in said_of(team(*turns), "own-words-stand")} == {"pass"}
-    assert "fail" in [outcome for outcome, *_ in said_of(team(*turns[:3]), "own-words-stand")]
 
 
 def test_nothing_to_judge_is_inconclusive() -> None:

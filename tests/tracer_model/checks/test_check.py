@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
+from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import check_features
 from blamespan_tracer.checks import (
     CONTRACTS,
@@ -25,8 +26,8 @@ from blamespan_tracer.checks import (
 )
 from blamespan_tracer.checks.in_use import CONTRACTS_VARIABLE
 from blamespan_tracer.contracts_command import contracts as command
-from blamespan_tracer.representation import analyse
-from tests.tracer_model.representation.teams import team
+from blamespan_tracer.ledger import read_ledger
+from tests.tracer_model.teams import team
 
 RUN = team(
     ("user", "Add it up."),
@@ -100,9 +101,9 @@ def test_quote_that_is_not_there_is_left_out() -> None:
     assert verdict.quote == ""
 
 
-def test_known_analysis_changes_nothing() -> None:
-    """Judging with what the representation already found out says the same."""
-    run = ExaminedRun(RUN, analyse(RUN))
+def test_known_ledger_changes_nothing() -> None:
+    """Judging with claims that are read already says the same."""
+    run = ExaminedRun(RUN, read_ledger(RUN))
 
     assert [result for check in CONTRACTS for result in check.apply(run)] == apply_checks(CONTRACTS, RUN)
 

@@ -16,7 +16,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CONTRACTS, apply_checks
 from blamespan_tracer.ledger.records import find_tables
 from blamespan_tracer.ledger.values import find_values
-from tests.tracer_model.representation.teams import Said, team
+from tests.tracer_model.teams import Said, team
 
 _MARKDOWN = "| Region | Q1 2025 | Q2 2025 |\n|---|---:|---:|\n| North | 4,188 | 3,975 |\n| South | 4,410 | 4,812 |"
 _SQL = (

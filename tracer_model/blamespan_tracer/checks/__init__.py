@@ -1,6 +1,6 @@
-"""Checks: rules that runs keep or break, checked by machine; as explanations, as features and as a tracer."""
+"""Checks: rules that runs keep or break, checked by machine; as explanations and as a tracer."""
 
-from blamespan_tracer.checks.bundled import CHECKS, CONTRACTS, EVIDENCE
+from blamespan_tracer.checks.bundled import CONTRACTS
 from blamespan_tracer.checks.check import (
     Check,
     CheckResult,
@@ -9,16 +9,14 @@ from blamespan_tracer.checks.check import (
     Source,
     apply_checks,
     check,
-    evidence,
+    step_check,
 )
 from blamespan_tracer.checks.in_use import checks_in_use
 from blamespan_tracer.checks.toml_rules import read_toml_checks
 from blamespan_tracer.checks.tracer import ContractsTracer
 
 __all__ = [
-    "CHECKS",
     "CONTRACTS",
-    "EVIDENCE",
     "Check",
     "CheckResult",
     "ContractsTracer",
@@ -28,6 +26,6 @@ __all__ = [
     "apply_checks",
     "check",
     "checks_in_use",
-    "evidence",
     "read_toml_checks",
+    "step_check",
 ]
