@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from blamespan_tracer.checks.bundled.numbers import is_spoken
 from blamespan_tracer.checks.check import ExaminedRun, Finding, Source, step_check
 from blamespan_tracer.checks.reading import ReadStep
-from blamespan_tracer.ledger import Claim, Contradiction
+from blamespan_tracer.ledger import Claim, Contradiction, Value
+from blamespan_tracer.ledger.derivations import find_count
 from blamespan_tracer.ledger.equations import is_common
 from blamespan_tracer.ledger.ledger import TASK
 
@@ -45,11 +46,18 @@ def _list_contradicted(read: ReadStep) -> Iterator[tuple[Claim, Contradiction]]:
         value = claim.mention.value
         if value.form not in _MEASURED or claim.is_argument or claim.support is not None:
             continue
-        if claim.calculated.operands == "beside" or (value.form == "number" and is_common(value.amount)):
+        if claim.calculated.operands == "beside" or not is_spoken(value, read.step.content):
             continue
-        for one in claim.contradictions if is_spoken(value, read.step.content) else ():
-            if one.kind == "context" and one.agreement >= _LEAST_WORDS:
+        if value.form == "number" and is_common(value.amount):
+            continue
+        for one in claim.contradictions:
+            if one.kind == "context" and one.agreement >= _LEAST_WORDS and not _is_counted(value, one.source.value):
                 yield claim, one
+
+
+def _is_counted(value: Value, other: Value) -> bool:
+    """Check whether a date or a time is counted from another one: "since yesterday"."""
+    return value.form != "number" and find_count(value.key, value.form, [other.key], ()) is not None
 
 
 def _describe(run: ExaminedRun, read: ReadStep, claim: Claim, one: Contradiction, who: str, said: Source) -> Finding:
