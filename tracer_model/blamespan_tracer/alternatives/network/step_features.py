@@ -58,12 +58,12 @@ _SIZES = (
     *("result is odd", "words", "characters", "claims", "numbers", "results' words", "duration"),
     *("tokens written", "tokens read"),
 )
-_EVIDENCE = tuple(name for evidence in EVIDENCE for name in evidence.columns if name not in _SIZES)
+_EVIDENCE = tuple(name for evidence in EVIDENCE for name in evidence.names if name not in _SIZES)
 _SCORED = (
     *_SIZES,
     *(f"{cue} words" for cue in CUES),
     *(name for name in _SHARES if name not in ("words of the run", "steps of its agent")),
-    *(name for evidence in EVIDENCE for name in evidence.columns if name in evidence.shares),
+    *(name for evidence in EVIDENCE for name in evidence.names if name in evidence.shares),
 )
 
 STEP_FEATURES = (*_FLAGS, *_SHARES, *_EVIDENCE, *(f"{name}{_SCORE}" for name in _SCORED))

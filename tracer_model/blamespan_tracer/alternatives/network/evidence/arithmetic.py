@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,33 +17,17 @@ _MAX_SEGMENTS = 64
 """Segments with a number that are looked at, the first, to tell whether it is right."""
 
 
-ALL_SUMS_HOLD = Evidence(lambda run: run.wrong_sums > 0, {"sum is wrong": ""})
+ALL_SUMS_HOLD = Evidence(lambda run: (run.wrong_sums > 0,), ("sum is wrong",))
 MOST_SUMS_HOLD = Evidence(
-    lambda run: run.wrong_sums / run.sums.clip(min=1), {"sums wrong": ""}, shares=frozenset(("sums wrong",))
+    lambda run: (run.wrong_sums / run.sums.clip(min=1),), ("sums wrong",), shares=frozenset(("sums wrong",))
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Corrections:
-    """Who puts whose number right: "the total is 409, not 346" refutes 346. Per merged step: (N,) each.
+def follow_corrections(run: Analysis) -> tuple[Floats, ...]:
+    """Follow every number that is refuted ("409, not 346"), and each sum that does not hold, to what becomes of it.
 
     A wrong sum that nobody refutes and somebody uses is what a failure is made of; a right one that is refuted is, too.
-
-    Attributes:
-        refuted: Whether a number that it was the first to say is refuted later.
-        refutes_right: Whether it refutes what the task, a tool or a sum that holds gave.
-        refutes_wrong: Whether it refutes what a sum that does not hold gave.
-        stands: Whether a sum of it does not hold, and its result is said again later and refuted by nobody.
     """
-
-    refuted: Floats
-    refutes_right: Floats
-    refutes_wrong: Floats
-    stands: Floats
-
-
-def follow_corrections(run: Analysis) -> Corrections:
-    """Follow every number that is refuted, and each sum that does not hold, to what becomes of it."""
     reading, segments, sums = run.reading, run.segments, run.equations
     refuted, refutes_right, refutes_wrong, stands = np.zeros((4, len(run.steps)))
     stated_in, refuted_in = _list_numbers(reading, segments, run.facts.refuted)
@@ -62,17 +45,11 @@ def follow_corrections(run: Analysis) -> Corrections:
         token = reading.places.get(spell_number(equation.right), -1)
         if not refuted_in.get(token) and token in stated_in and stated_in[token][-1] > segment:
             stands[segments.owner[segment]] = 1.0
-    return Corrections(refuted, refutes_right, refutes_wrong, stands)
+    return refuted, refutes_right, refutes_wrong, stands
 
 
 CORRECTIONS = Evidence(
-    follow_corrections,
-    {
-        "is refuted": "refuted",
-        "refutes what is right": "refutes_right",
-        "refutes what is wrong": "refutes_wrong",
-        "a wrong sum stands": "stands",
-    },
+    follow_corrections, ("is refuted", "refutes what is right", "refutes what is wrong", "a wrong sum stands")
 )
 
 
@@ -93,11 +70,7 @@ def _by_token(reading: Reading, of: Mask) -> dict[int, list[int]]:
 
 
 def _is_right(
-    value: float,
-    segment: int,
-    stated_in: Sequence[int],
-    sums: Mapping[int, tuple[Equation, ...]],
-    segments: Segments,
+    value: float, segment: int, stated_in: Sequence[int], sums: Mapping[int, tuple[Equation, ...]], segments: Segments
 ) -> bool | None:
     """Check whether what stands before *segment* gives a number rightly; None where nothing tells."""
     for earlier in dict.fromkeys(stated_in[:_MAX_SEGMENTS]):

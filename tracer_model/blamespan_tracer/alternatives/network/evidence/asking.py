@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,22 +36,7 @@ _LEAST_PLURAL = 4
 """Letters from which on an s at the end may be a plural's."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallQuestions:
-    """Per merged step: (N,) each, 0 for steps without calls or without results told.
-
-    Attributes:
-        misfit: How much of what a call names is not asked for in any one sentence said before, at its worst call.
-        told_as_other: Whether the number that one of its calls got is first told of something it did not ask for.
-        tells_as_other: Whether it is the step that first tells such a number so.
-    """
-
-    misfit: Floats
-    told_as_other: Floats
-    tells_as_other: Floats
-
-
-def compare_calls(run: Analysis) -> CallQuestions:
+def compare_calls(run: Analysis) -> tuple[Floats, ...]:
     """Hold what each call asks for against what was said before it, and what is told of its result after."""
     misfit, told_as_other, tells_as_other = np.zeros((3, len(run.steps)))
     if run.calls:
@@ -63,16 +47,12 @@ def compare_calls(run: Analysis) -> CallQuestions:
             misfit[owner[call.segment]] = share
         for call, step in _list_told_otherwise(run, about):
             told_as_other[owner[call.segment]] = tells_as_other[step] = 1.0
-    return CallQuestions(misfit, told_as_other, tells_as_other)
+    return misfit, told_as_other, tells_as_other
 
 
 CALLS_AND_QUESTIONS = Evidence(
     compare_calls,
-    {
-        "call misfits": "misfit",
-        "its result is told of another": "told_as_other",
-        "tells a result of another": "tells_as_other",
-    },
+    ("call misfits", "its result is told of another", "tells a result of another"),
     shares=frozenset(("call misfits",)),
 )
 

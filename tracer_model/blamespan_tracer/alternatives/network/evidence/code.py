@@ -11,7 +11,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,21 +34,6 @@ _LEAST_TOKENS, _MOST_SHARED = 2, 0.5
 """Tokens of a line that can be told from others; share of the lines of two pieces of code that makes them one."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeFaults:
-    """Per merged step: (N,) each.
-
-    Attributes:
-        breaks: Whether Python code in it does not parse.
-        lacks_number: Whether code in it lacks a number that the task gives.
-        new_number: Whether code in it has a number that nobody said before.
-    """
-
-    breaks: Floats
-    lacks_number: Floats
-    new_number: Floats
-
-
 def agents_keep_code_of_others(run: Analysis) -> Floats:
     """Look for steps that show another agent's latest code with some of its lines changed, left out or added."""
     alters = np.zeros(len(run.steps))
@@ -67,17 +51,17 @@ def agents_keep_code_of_others(run: Analysis) -> Floats:
     return alters
 
 
-AGENTS_KEEP_CODE_OF_OTHERS = Evidence(agents_keep_code_of_others, {"alters another's code": ""})
+AGENTS_KEEP_CODE_OF_OTHERS = Evidence(lambda run: (agents_keep_code_of_others(run),), ("alters another's code",))
 
 
-def find_code_faults(run: Analysis) -> CodeFaults:
+def find_code_faults(run: Analysis) -> tuple[Floats, ...]:
     """Look at the code that each step shows."""
     reading, segments = run.reading, run.segments
     breaks, lacks_number, new_number = np.zeros((3, len(run.steps)))
     is_number = reading.has(Flag.NUMBER) & ~reading.numbers_list
     shows = np.bincount(reading.segment[reading.in_code], minlength=len(segments.owner)) > 0
     if not shows.any():
-        return CodeFaults(breaks, lacks_number, new_number)
+        return breaks, lacks_number, new_number
     unsigned = [token.lstrip("-") for token in reading.tokens]
     of_task = {unsigned[token] for token in reading.token[is_number & (reading.segment == 0)].tolist()} - _COMMON
     stated: set[str] = set()
@@ -94,17 +78,10 @@ def find_code_faults(run: Analysis) -> CodeFaults:
             if not reading.is_cut[segment] and any(map(_breaks, _pieces(reading.texts[segment]))):
                 breaks[row] = 1.0
         stated |= own
-    return CodeFaults(breaks, lacks_number, new_number)
+    return breaks, lacks_number, new_number
 
 
-CODE_FAULTS = Evidence(
-    find_code_faults,
-    {
-        "its code breaks": "breaks",
-        "its code lacks a number": "lacks_number",
-        "its code has a new number": "new_number",
-    },
-)
+CODE_FAULTS = Evidence(find_code_faults, ("its code breaks", "its code lacks a number", "its code has a new number"))
 
 
 def _pieces(text: str) -> Iterator[str]:

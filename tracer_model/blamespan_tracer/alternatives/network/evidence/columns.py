@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -19,17 +19,16 @@ class Evidence:
     """Columns that one function works out.
 
     Attributes:
-        work_out: Returns one column, or a record of several: (N,) each, how strongly each merged step shows something.
-        columns: By the name of a feature the attribute of the record that has it; empty for what is no record.
+        work_out: Returns the columns: (N,) each, how strongly each merged step shows something.
+        names: Of the features, in the order of the columns.
         shares: Those that are shares: models also see how far they are from the run's other steps.
     """
 
-    work_out: Callable[[Analysis], object]
-    columns: Mapping[str, str]
+    work_out: Callable[[Analysis], Sequence[Any]]
+    names: tuple[str, ...]
     shares: frozenset[str] = frozenset()
 
     def describe(self, run: Analysis) -> Iterator[tuple[str, Floats]]:
         """Yield every column by the name of its feature."""
-        record = self.work_out(run)
-        for name, attribute in self.columns.items():
-            yield name, np.array(attrgetter(attribute)(record) if attribute else record, np.float64)
+        for name, column in zip(self.names, self.work_out(run), strict=True):
+            yield name, np.array(column, np.float64)

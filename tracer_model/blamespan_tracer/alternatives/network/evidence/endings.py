@@ -25,7 +25,7 @@ def steps_end_in_sentences(run: Analysis) -> Mask:
     return run.per_step(is_cut, run.segments.is_said & ~run.segments.is_call) > 0
 
 
-STEPS_END_IN_SENTENCES = Evidence(steps_end_in_sentences, {"breaks off": ""})
+STEPS_END_IN_SENTENCES = Evidence(lambda run: (steps_end_in_sentences(run),), ("breaks off",))
 
 
 def _mark_cut_segments(reading: Reading, names: tuple[str, ...]) -> Mask:
@@ -65,7 +65,7 @@ def steps_keep_their_answer(run: Analysis) -> Floats:
     return ends_on_another
 
 
-STEPS_KEEP_THEIR_ANSWER = Evidence(steps_keep_their_answer, {"ends on another answer": ""})
+STEPS_KEEP_THEIR_ANSWER = Evidence(lambda run: (steps_keep_their_answer(run),), ("ends on another answer",))
 
 
 def _is_second_answer(reading: Reading, own: Sequence[Sentence], subjects: Set[int], known: Set[int]) -> bool:

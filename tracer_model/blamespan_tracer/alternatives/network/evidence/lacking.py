@@ -43,39 +43,10 @@ _MAX_NAMED = 3
 """Things that a segment only names, up to which it may lack them: who names more makes a plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """Per merged step: (N,) each.
-
-    Attributes:
-        lacks: Whether it lacks something,
-        first: and is the first to lack it,
-        was_said: and somebody had said it before,
-        of_task: or the task gives it.
-        later: Share of the decisions after it that lack the same.
-        drops: Whether it comes next after what somebody lacks later was said last, and does not say it again.
-    """
-
-    lacks: Floats
-    first: Floats
-    was_said: Floats
-    of_task: Floats
-    later: Floats
-    drops: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class LackingAndNaming:
-    """Both ways to tell what a step lacks.
-
-    Attributes:
-        by_words: By words for it.
-        by_names: By things that a step only names, a few of them, while it has no value for anything.
-    """
-
-    by_words: Lacking
-    by_names: Lacking
-
+_COLUMNS = ("lacks", "first", "was_said", "of_task", "drops", "later")
+"""Whether a step lacks something, is the first to, and somebody had said it before, or the task gives it; whether it
+comes next after what somebody lacks later was said last, and does not say it again; the share of the later decisions
+that lack it."""
 
 _Thing: TypeAlias = frozenset[int]
 """The words of the task or of tools that name a thing."""
@@ -98,37 +69,36 @@ class _LackingSegment:
     values: list[_Thing]
 
 
-def find_lacking(run: Analysis) -> LackingAndNaming:
-    """Follow what is said to be lacking, or only named, through the run."""
+def find_lacking(run: Analysis) -> tuple[Floats, ...]:
+    """Follow what is said to be lacking through the run, and what a few steps only name, without a value for it."""
     segments = list(_read_segments(run))
-    return LackingAndNaming(
-        by_words=_follow(((segment, segment.lacks) for segment in segments), run.decides),
-        by_names=_follow(((segment, segment.names) for segment in segments), run.decides),
-    )
+    by_words = _follow(((segment, segment.lacks) for segment in segments), run.decides)
+    by_names = _follow(((segment, segment.names) for segment in segments), run.decides)
+    return *by_words.values(), *(by_names[name] for name in _COLUMNS[:-1])
 
 
 LACKING = Evidence(
     find_lacking,
-    {
-        "lacks something": "by_words.lacks",
-        "is the first to lack it": "by_words.first",
-        "lacks what was said": "by_words.was_said",
-        "lacks what the task gives": "by_words.of_task",
-        "drops what is lacked later": "by_words.drops",
-        "lacked later": "by_words.later",
-        "only names something": "by_names.lacks",
-        "is the first to only name it": "by_names.first",
-        "only names what was said": "by_names.was_said",
-        "only names what the task gives": "by_names.of_task",
-        "drops what is only named later": "by_names.drops",
-    },
+    (
+        "lacks something",
+        "is the first to lack it",
+        "lacks what was said",
+        "lacks what the task gives",
+        "drops what is lacked later",
+        "lacked later",
+        "only names something",
+        "is the first to only name it",
+        "only names what was said",
+        "only names what the task gives",
+        "drops what is only named later",
+    ),
     shares=frozenset(("lacked later",)),
 )
 
 
-def _follow(segments: Iterable[tuple[_LackingSegment, Sequence[_Thing]]], decides: Mask) -> Lacking:
+def _follow(segments: Iterable[tuple[_LackingSegment, Sequence[_Thing]]], decides: Mask) -> dict[str, Floats]:
     """Return for every step what it lacks, the things beside each segment, and who else said or lacks them."""
-    columns = {name: np.zeros(len(decides)) for name in Lacking.__slots__}
+    columns = {name: np.zeros(len(decides)) for name in _COLUMNS}
     lacked_in: dict[_Thing, list[int]] = defaultdict(list)
     of_task: list[_Thing] = []
     latest: list[tuple[int, _Thing]] = []
@@ -150,7 +120,7 @@ def _follow(segments: Iterable[tuple[_LackingSegment, Sequence[_Thing]]], decide
             lacked_in[thing].append(step)
         latest += [(step, thing) for thing in segment.values]
     columns["later"] = _share_lacked_later(lacked_in.values(), decides)
-    return Lacking(**columns)
+    return columns
 
 
 def _share_lacked_later(lacked_in: Iterable[Sequence[int]], decides: Mask) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -29,25 +28,8 @@ _MAX_SOURCES, _MAX_NUMBERS, _MAX_NAMES = 12, 96, 24
 up to which a tool ties them to each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Per merged step: (N,) each.
-
-    Attributes:
-        unexplained: New numbers that no sum and no two known numbers give, as a share of the step's numbers.
-        mistakable: Those of them that have the digits of a known one in another order, or all of its but one.
-        has_unexplained: Whether it has any of the former,
-        has_mistakable: and of the latter.
-    """
-
-    unexplained: Floats
-    mistakable: Floats
-    has_unexplained: Mask
-    has_mistakable: Mask
-
-
-def explain_numbers(run: Analysis) -> Figures:
-    """Look at the new numbers of every step."""
+def explain_numbers(run: Analysis) -> tuple[Floats | Mask, ...]:
+    """Look at the new numbers that no sum and no two known numbers give, and which of them are like known ones."""
     reading, claims, steps = run.reading, run.claims, run.segments.speaking_steps
     unexplained, mistakable, total = np.zeros((3, len(run.steps)))
     known: deque[str] = deque(maxlen=_KNOWN)
@@ -69,23 +51,13 @@ def explain_numbers(run: Analysis) -> Figures:
             mistakable[row] += sum(_is_mistakable(number, sources) for number in strange)
         known.extend(fresh)
     size = np.where(total > 0, total, 1.0)
-    return Figures(unexplained / size, mistakable / size, unexplained > 0, mistakable > 0)
+    return unexplained / size, mistakable / size, unexplained > 0, mistakable > 0
 
 
 FIGURES = Evidence(
     explain_numbers,
-    {
-        "unexplained numbers": "unexplained",
-        "a number nothing explains": "has_unexplained",
-        "mistakable numbers": "mistakable",
-        "a mistakable number": "has_mistakable",
-    },
-    shares=frozenset(
-        (
-            "unexplained numbers",
-            "mistakable numbers",
-        )
-    ),
+    ("unexplained numbers", "mistakable numbers", "a number nothing explains", "a mistakable number"),
+    shares=frozenset(("unexplained numbers", "mistakable numbers")),
 )
 
 
@@ -117,7 +89,7 @@ def digits_do_not_slip(run: Analysis) -> Floats:
     return slips
 
 
-DIGITS_DO_NOT_SLIP = Evidence(digits_do_not_slip, {"a digit slips": ""})
+DIGITS_DO_NOT_SLIP = Evidence(lambda run: (digits_do_not_slip(run),), ("a digit slips",))
 
 
 def is_slip(number: str, known: Iterable[str]) -> bool:
@@ -225,7 +197,7 @@ def numbers_keep_their_names(run: Analysis) -> Floats:
 
 
 NUMBERS_KEEP_THEIR_NAMES = Evidence(
-    numbers_keep_their_names, {"numbers of others": ""}, shares=frozenset(("numbers of others",))
+    lambda run: (numbers_keep_their_names(run),), ("numbers of others",), shares=frozenset(("numbers of others",))
 )
 
 
@@ -253,4 +225,4 @@ def values_keep_their_things(run: Analysis) -> Floats:
     return is_strange
 
 
-VALUES_KEEP_THEIR_THINGS = Evidence(values_keep_their_things, {"a value of others": ""})
+VALUES_KEEP_THEIR_THINGS = Evidence(lambda run: (values_keep_their_things(run),), ("a value of others",))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -59,30 +58,7 @@ _LEAST_TIMES = 2
 """Statements with a number and a name that a word must be in to be what is measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Restatements:
-    """Per merged step: (N,) each.
-
-    Attributes:
-        omits: Share of the task's numbers that it leaves out, where it says most of them.
-        omits_for_good: Whether one of these is not said by anybody later either.
-        omits_names: Likewise, of the task's names, and
-        omits_names_for_good: this.
-        drops_name: Whether it says most of what the task says, but not all of the names that the task says twice.
-        turns_round: Whether it states a comparison the other way round.
-        rewords: Whether it says a short rule of the task with another word in it.
-    """
-
-    omits: Floats
-    omits_for_good: Floats
-    omits_names: Floats
-    omits_names_for_good: Floats
-    drops_name: Floats
-    turns_round: Floats
-    rewords: Floats
-
-
-def compare_with_task(run: Analysis) -> Restatements:
+def compare_with_task(run: Analysis) -> tuple[Floats, ...]:
     """Hold what each step says against the task."""
     reading, n_steps = run.reading, len(run.steps)
     of_task = [sentence for sentence in run.sentences if sentence.segment == 0][:_MOST_SENTENCES]
@@ -103,7 +79,7 @@ def compare_with_task(run: Analysis) -> Restatements:
     passing = reading.known(STOP_WORDS | _FILLING)
     drops = _drop_names(of_step, of_task, passing)
     rewords = {step: _rewords(own, of_task, passing) for step, own in of_step.items()}
-    return Restatements(
+    return (
         *_list_omissions(reading, numbers, of_step, _single_number, n_steps),
         *_list_omissions(reading, names, of_step, lambda sentence: sentence.names, n_steps),
         _lay_out(drops, n_steps),
@@ -114,21 +90,16 @@ def compare_with_task(run: Analysis) -> Restatements:
 
 RESTATEMENTS = Evidence(
     compare_with_task,
-    {
-        "leaves out what the task gives": "omits",
-        "leaves out for good": "omits_for_good",
-        "leaves out names of the task": "omits_names",
-        "leaves out a name for good": "omits_names_for_good",
-        "says the task without a name": "drops_name",
-        "turns a comparison round": "turns_round",
-        "rewords a rule": "rewords",
-    },
-    shares=frozenset(
-        (
-            "leaves out what the task gives",
-            "leaves out names of the task",
-        )
+    (
+        "leaves out what the task gives",
+        "leaves out for good",
+        "leaves out names of the task",
+        "leaves out a name for good",
+        "says the task without a name",
+        "turns a comparison round",
+        "rewords a rule",
     ),
+    shares=frozenset(("leaves out what the task gives", "leaves out names of the task")),
 )
 
 
@@ -243,28 +214,13 @@ def _rule_words(sentence: Sentence, passing: set[int]) -> set[int]:
     return words if len(words) >= _LEAST_RULE_WORDS else set()
 
 
-@dataclass(frozen=True, slots=True)
-class Picks:
-    """Per merged step: (N,) each.
-
-    Attributes:
-        right: Whether it picks what has the most, or the least, as the task asks.
-        wrong: Whether it picks something else that has a value,
-        refused: or something that was said not to fit.
-    """
-
-    right: Floats
-    wrong: Floats
-    refused: Floats
-
-
-def find_picks(run: Analysis) -> Picks:
+def find_picks(run: Analysis) -> tuple[Floats, ...]:
     """Hold every name that is picked against the values said until then."""
     reading, segments, sentences = run.reading, run.segments, run.sentences
-    columns = {name: np.zeros(len(run.steps)) for name in Picks.__slots__}
+    columns = {name: np.zeros(len(run.steps)) for name in ("right", "wrong", "refused")}
     most, least = reading.known(_MOST_WORDS), reading.known(_LEAST_WORDS)
     if not most | least:
-        return Picks(**columns)
+        return tuple(columns.values())
     refuses, stop = reading.known(_REFUSES), reading.known(STOP_WORDS) - most - least
     asked = [sentence for sentence in sentences if sentence.segment == 0 and sentence.words & (most | least)]
     asked = asked[:_MAX_QUESTIONS]
@@ -289,17 +245,10 @@ def find_picks(run: Analysis) -> Picks:
             refused[names] = words
         elif sentence.value < 0 and 2 * len(words & refused.get(names, set())) > len(words):
             del refused[names]  # it fits after all
-    return Picks(**columns)
+    return tuple(columns.values())
 
 
-PICKS = Evidence(
-    find_picks,
-    {
-        "picks the right one": "right",
-        "picks a wrong one": "wrong",
-        "picks what was refused": "refused",
-    },
-)
+PICKS = Evidence(find_picks, ("picks the right one", "picks a wrong one", "picks what was refused"))
 
 
 def _judge_pick(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,39 +49,28 @@ def arguments_have_mentions(run: Analysis) -> Floats:
 
 
 ARGUMENTS_HAVE_MENTIONS = Evidence(
-    arguments_have_mentions, {"unknown arguments": ""}, shares=frozenset(("unknown arguments",))
+    lambda run: (arguments_have_mentions(run),), ("unknown arguments",), shares=frozenset(("unknown arguments",))
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallOddities:
-    """What is odd about calls and their results, next to the other calls of the run: (N,) each, 0 without calls.
-
-    Attributes:
-        other_result: Share of the same calls made elsewhere that got another result.
-        stale_result: Whether an earlier, different call of the tool got the very same result.
-        fails: A result is an error,
-        fails_for_good: and the tool answers its agent no more after it.
-        foreign: Whether it has the arguments that another tool is usually called with, and not its own.
-        orders: Whether a result has words that give orders.
-        odd_result: How much longer a result is than is usual for its tool, in powers of e.
-    """
-
-    other_result: Floats
-    stale_result: Floats
-    fails: Floats
-    fails_for_good: Floats
-    foreign: Floats
-    orders: Floats
-    odd_result: Floats
+_COLUMNS = {
+    "other_result": "same call, other result",
+    "stale_result": "other call, same result",
+    "fails": "result fails",
+    "fails_for_good": "fails for good",
+    "foreign": "has another tool's arguments",
+    "orders": "result gives orders",
+    "odd_result": "result is odd",
+}
+"""What is odd about calls and their results, next to the other calls of the run; the last in powers of e."""
 
 
-def compare_results(run: Analysis) -> CallOddities:
+def compare_results(run: Analysis) -> tuple[Floats, ...]:
     """Compare the calls of a run, and what came of them."""
-    columns = {name: np.zeros(len(run.steps)) for name in CallOddities.__slots__}
+    columns = {name: np.zeros(len(run.steps)) for name in _COLUMNS}
     reading, calls = run.reading, run.calls
     if not calls:
-        return CallOddities(**columns)
+        return tuple(columns.values())
     is_error = _mark_errors(run.trace, reading)
     sizes = np.log1p(reading.count(reading.has(Flag.WORD | Flag.NUMBER)))
     orders = reading.count(reading.is_any(_ORDERS))
@@ -103,22 +91,10 @@ def compare_results(run: Analysis) -> CallOddities:
             columns["fails_for_good"][row] = float(fails and last_answer.get(call.tool, -1) < call.segment)
             columns["orders"][row] = float(orders[call.result] > 0)
             columns["odd_result"][row] = float(sizes[call.result] - usual_size[call.tool[1]])
-    return CallOddities(**columns)
+    return tuple(columns.values())
 
 
-CALLS_AND_RESULTS = Evidence(
-    compare_results,
-    {
-        "same call, other result": "other_result",
-        "other call, same result": "stale_result",
-        "has another tool's arguments": "foreign",
-        "result fails": "fails",
-        "fails for good": "fails_for_good",
-        "result gives orders": "orders",
-        "result is odd": "odd_result",
-    },
-    shares=frozenset(("same call, other result",)),
-)
+CALLS_AND_RESULTS = Evidence(compare_results, tuple(_COLUMNS.values()), shares=frozenset(("same call, other result",)))
 
 
 def _mark_foreign_arguments(calls: Sequence[Call]) -> list[float]:
