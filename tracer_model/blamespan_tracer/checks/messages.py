@@ -1,7 +1,6 @@
 """What a guard asks of a message as it is said: whether it answers, names its values, is whole, and is its agent's own.
 
-These are not among the checks of verdicts: they are told to whoever can still say it otherwise, and no verdict is made of them. Words are
-read in English.
+Whoever can still say it otherwise is told of them; no verdict is made of them. Words are read in English.
 """
 
 from __future__ import annotations
