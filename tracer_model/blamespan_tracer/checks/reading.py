@@ -22,6 +22,9 @@ _SHINGLE = 4
 _MOST_SHINGLES = 200_000
 """So many of a run's latest are kept: those of some thousand messages of a page."""
 
+_MOST_NAMES = 64
+"""Names of several words that are read as one, the first."""
+
 _STATING = ("number", "date", "time", "identifier")
 """Forms of values that state something also where they were said before."""
 
@@ -33,11 +36,13 @@ class ReadStep:
     Attributes:
         step: The step.
         claims: What it states, beside what its sources say; none for a tool's answer.
-        hints: How many of its words hint at each of `CUES`, by name; what no word hints at is left out.
+        hints: What its words hint at: names of `CUES`.
         repeated: Share of its words in a row that its agent said before.
         is_objected_to: Whether somebody has objected to its agent since that agent last said something new.
         states: Whether it gives a value, brings in a name, or shows code.
         follows_statement: Whether the message before it does.
+        named: The other agents that it names.
+        shingles: Hashes of its words in a row, as its agent's.
     """
 
     step: Step
@@ -47,8 +52,8 @@ class ReadStep:
     is_objected_to: bool
     states: bool
     follows_statement: bool
-    _shingles: tuple[int, ...]
-    _named: tuple[str, ...]
+    named: tuple[str, ...]
+    shingles: tuple[int, ...]
 
     @property
     def is_repeated(self) -> bool:
@@ -87,8 +92,8 @@ class StepReader:
             step.agent in self._objected_to,
             "```" in text or any(map(_states, claims)),
             self._stated,
-            shingles,
             tuple(name for name in names if name != step.agent and _names(name, words)),
+            shingles,
         )
 
     def take(self, read: ReadStep, *, decides: bool) -> None:
@@ -101,20 +106,16 @@ class StepReader:
             self._objected_to.discard(step.agent)
         if "object" in read.hints:
             before = [self._last_to_decide] if self._last_to_decide else []
-            self._objected_to.update({*(read._named or before)} - {step.agent})
+            self._objected_to.update({*(read.named or before)} - {step.agent})
         self._agents[step.agent] = None
         self._last_to_decide = step.agent
-        if step.kind == "message" and read._shingles:  # a name by which one chooses a speaker states nothing
+        if step.kind == "message" and read.shingles:  # a name by which one chooses a speaker states nothing
             self._stated = read.states
-        for shingle in read._shingles:
+        for shingle in read.shingles:
             self._shingles.pop(shingle, None)
             self._shingles[shingle] = None
         for shingle in list(islice(self._shingles, max(0, len(self._shingles) - _MOST_SHINGLES))):
             del self._shingles[shingle]
-
-
-_MOST_NAMES = 64
-"""Names of several words that are read as one, the first."""
 
 
 def read_steps(trace: MessageActionTrace, ledger: Ledger) -> Iterator[ReadStep]:

@@ -13,6 +13,7 @@ from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.make.edits.pairs import Edit, with_repeat, without_steps
 from blamespan_lab.make.edits.values import EditableForm, EditableValue, Substitution, find_editable_values, vary
+from blamespan_tracer.ledger.equations import value_of
 from blamespan_tracer.ledger.values import find_values
 
 __all__ = ["KINDS", "EditableRun", "find_edits", "find_moves"]
@@ -334,11 +335,8 @@ def _parse(text: str) -> float:
 
 
 def _holds(left: str, sign: str, right: str, result: str) -> bool:
-    a, b, c = _parse(left), _parse(right), _parse(result)
-    if sign == "/" and not b:
-        return False
-    worked_out = {"+": a + b, "-": a - b, "*": a * b, "\u00d7": a * b, "/": a / b if b else 0.0}[sign]
-    return abs(worked_out - c) < 0.006
+    worked_out = value_of(f"{left} {sign} {right}".replace("\u00d7", "*"))
+    return worked_out is not None and abs(worked_out - _parse(result)) < 0.006
 
 
 def _stands_in(text: str, whole: str) -> bool:
