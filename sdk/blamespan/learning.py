@@ -17,7 +17,7 @@ class Learnt:
     """What a team's runs taught the tracer.
 
     Attributes:
-        lines: The same in six lines, for people.
+        lines: The same in a few lines, for people.
         figures: The same for programs: what was made, how often the decisive step is named before and after, what is
             well known, what it cost.
         folder: Where runs, labels and what was learnt are kept.

@@ -1,4 +1,4 @@
-"""What was learnt, as figures for programs and in six lines for people."""
+"""What was learnt, as figures for programs and in a few lines for people."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from typing import Any
 
 from blamespan_lab.learn.campaign import Made
 from blamespan_lab.learn.training import Trained
+from blamespan_tracer.checks.usual_course import FEWEST_RUNS, USUAL_COURSE_FILE
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
-__all__ = ["figures_of", "lines_of"]
-
+_USES = {
+    USUAL_COURSE_FILE: ("what is usual", "BLAMESPAN_USUAL_COURSE"),
+    STEP_HEAD_FILE: ("steps", "BLAMESPAN_STEP_HEAD"),
+    OUTCOME_HEAD_FILE: ("outcomes", "BLAMESPAN_OUTCOME_HEAD"),
+}
+"""What each file that learning writes is for, and which variable names it."""
 _MOST_NAMED = 5
 _FEW_TASKS = 15
 _ENOUGH = 60
@@ -28,14 +33,20 @@ def figures_of(made: Made | None, trained: Trained, *, seconds: float) -> dict[s
         trained: What was learnt.
         seconds: That it all took.
     """
-    steps, left_out, outcomes = trained.steps, trained.left_out, trained.outcomes
+    steps, left_out, outcomes, course = trained.steps, trained.left_out, trained.outcomes, trained.course
     return {
         "runs": _describe_runs(made),
+        "usual": {
+            "sound_runs": trained.n_sound,
+            "agents": 0 if course is None else len(course.agents),
+            "habits": 0 if course is None else len(course.habits),
+        },
         "steps": None
         if steps is None or left_out is None
         else {
             "failures": steps.n,
-            "before": steps.before,
+            "before": trained.by_itself,
+            "usual_course": steps.before,
             "after": steps.after,
             "after_interval": list(steps.after_interval),
             "agent_before": steps.agent_before,
@@ -95,10 +106,11 @@ def _commonest(reasons: Any) -> str:
 
 
 def lines_of(figures: Mapping[str, Any], folder: Path, better: Sequence[str], place: Path | None) -> tuple[str, ...]:
-    """Say it in six lines."""
+    """Say it in a line for each thing."""
     runs, steps, outcomes = figures["runs"], figures["steps"], figures["outcomes"]
     return (
         f"made      {_say_runs(runs)}",
+        f"usual     {_say_usual(figures['usual'])}",
         f"steps     {_say_steps(steps) if steps is not None else figures['no_steps']}",
         f"outcomes  {_say_outcomes(outcomes) if outcomes is not None else figures['no_outcomes']}",
         f"known     {_say_known(figures)}",
@@ -128,12 +140,19 @@ def _say_runs(runs: Mapping[str, Any] | None) -> str:
     return "; ".join(parts)
 
 
+def _say_usual(usual: Mapping[str, Any]) -> str:
+    if not usual["agents"]:
+        return f"nothing yet: {usual['sound_runs']} sound runs, {FEWEST_RUNS} show what is usual"
+    return f"{usual['habits']} habits of {usual['agents']} agents, by {usual['sound_runs']} sound runs and no label"
+
+
 def _say_steps(steps: Mapping[str, Any]) -> str:
     low, high = steps["after_interval"]
     return (
         f"{steps['before']:.0f} -> {steps['after']:.0f} % named right ({low:.0f} to {high:.0f}) on {steps['failures']} "
-        f"failures of tasks not learnt; kinds left out {steps['kinds_left_out']:.0f} %; always this agent "
-        f"{steps['always_this_agent']:.0f} %, always this place {steps['always_this_place']:.0f} %"
+        f"failures of tasks not learnt; by what is usual alone {steps['usual_course']:.0f} %; kinds left out "
+        f"{steps['kinds_left_out']:.0f} %; always this agent {steps['always_this_agent']:.0f} %, always this place "
+        f"{steps['always_this_place']:.0f} %"
     )
 
 
@@ -162,11 +181,9 @@ def _say_cost(runs: Mapping[str, Any] | None, seconds: float) -> str:
 def _say_use(better: Sequence[str], place: Path | None, folder: Path) -> str:
     if not better:
         return "nothing: it is not measurably better than the tracer by itself"
-    what = {STEP_HEAD_FILE: "steps", OUTCOME_HEAD_FILE: "outcomes"}
-    named = " and ".join(what[name] for name in better)
+    named = " and ".join(_USES[name][0] for name in better)
     if place is None:
-        variables = {STEP_HEAD_FILE: "BLAMESPAN_STEP_HEAD", OUTCOME_HEAD_FILE: "BLAMESPAN_OUTCOME_HEAD"}
-        return f"{named}, where you say so: " + " ".join(f"{variables[name]}={folder / name}" for name in better)
+        return f"{named}, where you say so: " + " ".join(f"{_USES[name][1]}={folder / name}" for name in better)
     return f"{named}, from now on: analyze, embedded programs, the collector at its next start ({place})"
 
 

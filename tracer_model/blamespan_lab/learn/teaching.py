@@ -14,7 +14,7 @@ from typing import Any
 
 from blamespan.analysis.sources import runs_in
 from blamespan.cores import cores
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, read_labels
 from blamespan.labels.people import PersonLabel
@@ -27,10 +27,9 @@ from blamespan_lab.learn.training import train_team
 from blamespan_lab.learn.worker import CleanRun, RecordedTrial, serve
 from blamespan_lab.replay.worker_pool import RunEnded, WorkerPool
 from blamespan_lab.stress.recipe import StressRecipe
+from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, UsualCourses
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
-
-__all__ = ["learn", "make_recipe", "make_runs", "plan_lines", "read_tasks", "require_failures"]
 
 _MECHANISMS = ("response", "prompt", "memory", "tool")
 """Where faults are put in; of a message that goes astray nobody's decision is to blame."""
@@ -80,12 +79,15 @@ def learn(
         said += _own_labels(kept)
     folder.mkdir(parents=True, exist_ok=True)
     on_progress("learning", 0, 1)
-    trained = train_team(recorded, said, folder, seed=seed)
+    with_fault = {done.trace_id for done in made.done if done.fault is not None} if made is not None else set()
+    trained = train_team(recorded, said, folder, with_fault=with_fault, seed=seed)
     on_progress("learning", 1, 1)
-    better = [
-        file for file, is_better in ((STEP_HEAD_FILE, trained.step_head), (OUTCOME_HEAD_FILE, trained.outcome_head))
-        if is_better
-    ]  # fmt: skip
+    worth = {
+        USUAL_COURSE_FILE: trained.course is not None,
+        STEP_HEAD_FILE: trained.step_head,
+        OUTCOME_HEAD_FILE: trained.outcome_head,
+    }
+    better = [name for name, is_better in worth.items() if is_better]
     place = _put_into_use(folder, better) if use and better else None
     figures = figures_of(made, trained, seconds=time.monotonic() - began_s)
     return Learnt(lines_of(figures, folder, better, place), figures, folder, bool(better) and use)
@@ -258,7 +260,10 @@ def _put_into_use(folder: Path, files: Sequence[str]) -> Path:
         place.mkdir(parents=True, exist_ok=True)
         for name in files:
             fresh = place / f".{name}.new"
-            shutil.copyfile(folder / name, fresh)
+            if name == USUAL_COURSE_FILE:
+                _read_courses(place / name).adding(UsualCourses.load(folder / name)).save(fresh)
+            else:
+                shutil.copyfile(folder / name, fresh)
             fresh.replace(place / name)
     except OSError as error:
         raise BlamespanError(
@@ -266,6 +271,15 @@ def _put_into_use(folder: Path, files: Sequence[str]) -> Path:
             f"{str(folder)!r}: use it with BLAMESPAN_STEP_HEAD={folder / STEP_HEAD_FILE}"
         ) from error
     return place
+
+
+def _read_courses(path: Path) -> UsualCourses:
+    """Read the courses of other teams; none where there are none, or they cannot be read any more."""
+    try:
+        return UsualCourses.load(path) if path.exists() else UsualCourses(())
+    except TracerUnavailable as error:
+        _log.warning("what was usual before is learnt anew: %s", error)
+        return UsualCourses(())
 
 
 def _name_of(made: str | Callable[..., Any] | None) -> str | None:

@@ -121,8 +121,8 @@ def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
     lines = lines_of(figures_of(None, trained, seconds=1.0), tmp_path, [], None)
 
     assert trained.unused == 7
-    assert "expected at least 8 labelled failures" in lines[1]
-    assert "7 labels are about other runs: were they made of another team?" in lines[5]
+    assert "expected at least 8 labelled failures" in lines[2]
+    assert "7 labels are about other runs: were they made of another team?" in lines[6]
 
 
 def test_train_refuses_labels_of_another_team_with_a_sentence(tmp_path: Path) -> None:
@@ -145,19 +145,19 @@ def made_of() -> Made:
 
 
 def test_report_says_what_is_few(taught: tuple[Path, Trained], tmp_path: Path) -> None:
-    """Five tasks, one agent: six lines that say so, and what to add."""
+    """Five tasks, one agent: lines that say so, and what to add."""
     trained = taught[1]
     lines = lines_of(figures_of(made_of(), trained, seconds=65.0), tmp_path, [], None)
     many = figures_of(replace(made_of(), tasks=30), trained, seconds=65.0)
     more = lines_of(many, tmp_path, [STEP_HEAD_FILE], tmp_path)
     restless = lines_of(figures_of(replace(made_of(), is_repeatable=False), trained, seconds=1.0), tmp_path, [], None)
 
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert "at the step the fault was put into in 9 of 9" in lines[0]
-    assert "14 runs, 36 model calls" in lines[4]
-    assert "To add: tasks; 5 are few" in lines[5]
-    assert lines[5].startswith("use       nothing: it is not measurably better")
-    assert "One agent: it is always to blame" in more[5]
+    assert "14 runs, 36 model calls" in lines[5]
+    assert "To add: tasks; 5 are few" in lines[6]
+    assert lines[6].startswith("use       nothing: it is not measurably better")
+    assert "One agent: it is always to blame" in more[6]
     assert "answers otherwise each time" in restless[0]
 
 

@@ -1,0 +1,495 @@
+"""What is usual for each agent of a team, as its sound runs show, and checks that say where a run leaves it.
+
+No label is needed. What an agent did in all of 20 sound runs or more is expected of the next run: that it acts, calls a
+tool, speaks of a check, gives a field, comes before another, writes at least so much. A kind of habit that one sound
+run alone breaks is not expected of that agent: the share of runs that break what all others keep estimates how many
+of the next will (Good, "The population frequencies of species", 1953).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from itertools import permutations
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from blamespan.errors import TracerUnavailable
+from blamespan.taxonomy import mode
+from blamespan.trace import MessageActionTrace, Step
+from blamespan_tracer.checks.check import Check, ExaminedRun, Finding
+from blamespan_tracer.heads import Figures, list_agents, load_in_use, read_figures
+
+USUAL_COURSE_FILE: Final = "usual.json"
+"""Name of the file beside the collector's store."""
+
+FEWEST_RUNS: Final = 20
+"""Sound runs that show what is usual: what all of 20 did, the next does with a probability of 0.95."""
+
+MOST_EXCEPTIONS: Final = 0.01
+"""Share of the sound runs that may break a habit, and that may be the only one to break one of a kind."""
+
+PREFIX: Final = "usual-"
+"""Of the names of the checks."""
+
+_VARIABLE: Final = "BLAMESPAN_USUAL_COURSE"
+_FORMAT: Final = "blamespan-usual-1"
+_TRUST = 0.9
+_MOST_FIELDS = 30
+_MOST_CHARS = 20_000
+_MOST_TURNS = 3
+"""Turns of an agent whose lengths are told apart; later ones count as the last of these."""
+_SHORTER = 0.5
+"""A message is short if it has less than this share of the shortest of sound runs."""
+_LACKING = 1 / 3
+"""A message is another one if it lacks more than this share of the words that it always has."""
+_FEWEST_WORDS = 4
+_MOST_NAMED = 4
+
+Kind: TypeAlias = Literal["turns", "checking", "tools", "content", "order"]
+Key: TypeAlias = tuple[str, str]
+"""An agent, and what it does: `acts`, `speaks`, `checks`, `calls TOOL`, `gives FIELD`, `ends`."""
+
+_CHECKING = re.compile(r"(?i)\b(?:verif|check|confirm|validat|compar|test(?:ed|ing|s)?\b)")
+_CHECKING_TOOL = re.compile(r"(?i)verif|check|confirm|validat|compar|test|lint|review|audit|approv")
+_FIELD = re.compile(
+    r"(?:^|[.;,\n]\s*|[-*]\s+)\**([A-Z][A-Za-z][A-Za-z ]{0,22}?)\**:(?=\s)|\"(\w{2,24})\"\s*:", re.MULTILINE
+)
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What an agent does in every sound run.
+
+    Attributes:
+        kind: Which check it belongs to.
+        agent: Whose.
+        deed: What it does, see `Key`.
+        runs: How many sound runs show it, and
+        of: of how many that could: all, but for `MOST_EXCEPTIONS`.
+        given: Who does what, where it is usual only then; None where it is usual in every run.
+        comes: Whether it comes before or after what is *given*.
+        least: Characters that the message has at least; 0 where that is no question.
+        words: What the message says in every sound run; empty where that is no question.
+        turn: At which of the agent's own messages it is usual.
+        follows: Who usually acts before the agent does; empty for nobody.
+    """
+
+    kind: Kind
+    agent: str
+    deed: str
+    runs: int
+    of: int
+    given: Key | None = None
+    comes: Literal["before", "after"] = "after"
+    least: int = 0
+    words: tuple[str, ...] = ()
+    turn: int = 0
+    follows: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsualCourse:
+    """What is usual in the runs of one team.
+
+    Attributes:
+        agents: Who decides anything in them.
+        tools: What they call.
+        runs: How many sound runs show it.
+        habits: What is usual.
+    """
+
+    agents: tuple[str, ...]
+    tools: tuple[str, ...]
+    runs: int
+    habits: tuple[Habit, ...]
+
+    def find(self, run: ExaminedRun, kind: Kind) -> Iterator[Finding]:
+        """Yield where a run leaves the course; nothing of a run with agents, or tools, that sound runs never had."""
+        deeds = _Deeds.read(run)
+        if not deeds.decisions or not (set(self.agents) >= set(deeds.agents) and set(self.tools) >= set(deeds.tools)):
+            return
+        seen: set[Key] = set()
+        always = {(habit.agent, habit.deed) for habit in self.habits if habit.given is None}
+        for habit in self.habits:
+            key = habit.agent, habit.deed
+            if habit.kind != kind or key in seen or (habit.deed != "acts" and habit.agent not in deeds.agents):
+                continue
+            if habit.given is not None and key in always and key not in deeds.first:
+                continue  # another check says that it is missing at all
+            is_of_message = habit.least or habit.words
+            broken = _find_other_message(habit, deeds) if is_of_message else _find_missing(habit, deeds)
+            if broken is not None:
+                seen.add(key)
+                yield broken
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> UsualCourse:
+        """Read what `asdict` wrote."""
+        habits = [
+            Habit(**{**habit, "given": habit["given"] and tuple(habit["given"]), "words": tuple(habit["words"])})
+            for habit in record["habits"]
+        ]
+        if unknown := {habit.kind for habit in habits} - set(get_args(Kind)):
+            raise ValueError(f"habits of another version: {sorted(unknown)}")
+        return cls(tuple(record["agents"]), tuple(record["tools"]), int(record["runs"]), tuple(habits))
+
+
+@dataclass(frozen=True, slots=True)
+class UsualCourses:
+    """The usual courses of the teams of one user.
+
+    Attributes:
+        teams: One for each.
+        digest: Of the file; empty where there is none.
+        figures: What was counted when they were learnt.
+        is_better: They are always in use.
+    """
+
+    teams: tuple[UsualCourse, ...]
+    digest: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    is_better: bool = True
+
+    def course_of(self, trace: MessageActionTrace) -> UsualCourse | None:
+        """Return the course of the smallest team that has all agents of a run; None where no team has."""
+        agents = set(list_agents(trace))
+        fitting = [team for team in self.teams if agents and agents <= set(team.agents)]
+        return min(fitting, key=lambda team: len(team.agents), default=None)
+
+    def checks(self) -> tuple[Check, ...]:
+        """Return the checks that say where a run leaves the usual course of its team."""
+        if not self.teams:
+            return ()
+        return tuple(
+            Check(f"{PREFIX}{kind}", title, self._examine(kind), mode(code), trust=_TRUST)
+            for kind, (title, code) in _CHECKS.items()
+        )
+
+    def _examine(self, kind: Kind) -> Callable[[ExaminedRun], Iterator[Finding]]:
+        def examine(run: ExaminedRun) -> Iterator[Finding]:
+            course = self.course_of(run.trace)
+            return iter(()) if course is None else course.find(run, kind)
+
+        return examine
+
+    def adding(self, others: UsualCourses) -> UsualCourses:
+        """Return these with those of other teams; a course takes the place of that of the same agents."""
+        fresh = {team.agents for team in others.teams}
+        return UsualCourses((*(team for team in self.teams if team.agents not in fresh), *others.teams))
+
+    def save(self, path: Path) -> None:
+        """Write the file."""
+        path.write_text(json.dumps({"format": _FORMAT, "teams": [asdict(team) for team in self.teams]}, indent=1))
+
+    @classmethod
+    def load(cls, path: Path) -> UsualCourses:
+        """Read a file that `save` wrote.
+
+        Raises:
+            TracerUnavailable: if it is missing, damaged or of another version.
+        """
+        try:
+            content = path.read_bytes()
+            record = json.loads(content)
+            if record["format"] != _FORMAT:
+                raise ValueError(f"the format {record['format']!r}")
+            teams = tuple(map(UsualCourse.from_json, record["teams"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TracerUnavailable(
+                f"expected the usual course of a team in {str(path)!r}, got {error!r}. Learn it again: blamespan learn"
+            ) from error
+        figures = {"teams": [{"agents": list(team.agents), "runs": team.runs} for team in teams]}
+        return cls(teams, hashlib.sha256(content).hexdigest()[:12], figures)
+
+
+_CHECKS: Final[Mapping[Kind, tuple[str, str]]] = {
+    "turns": ("Who acts in every sound run acts.", "mast:FM-3.1"),
+    "checking": ("What is checked in every sound run is checked.", "mast:FM-3.2"),
+    "tools": ("A tool that is called in every sound run is called.", "mast:FM-1.2"),
+    "content": ("A message says as much as it does in sound runs.", "mast:FM-2.4"),
+    "order": ("Steps come in the order of sound runs.", "mast:FM-1.2"),
+}
+
+
+def usual_courses_in_use() -> UsualCourses | None:
+    """Load the courses that `BLAMESPAN_USUAL_COURSE` names, else those beside the store; None where there are none.
+
+    Raises:
+        TracerUnavailable: if the file that is named is missing or damaged.
+    """
+    return load_in_use(_VARIABLE, USUAL_COURSE_FILE, UsualCourses.load)
+
+
+def learn_usual_course(traces: Iterable[MessageActionTrace]) -> UsualCourse | None:
+    """Learn what is usual from sound runs of one team; None where they are fewer than `FEWEST_RUNS`."""
+    runs = [_Deeds.read(ExaminedRun(trace)) for trace in traces]
+    runs = [run for run in runs if run.decisions]
+    if len(runs) < FEWEST_RUNS:
+        return None
+    candidates = [*_presence(runs), *_messages(runs), *_order(runs)]
+    lonely: dict[tuple[Kind, str], set[int]] = defaultdict(set)
+    for habit, exceptions, n in candidates:
+        if len(exceptions) == _most_exceptions(n) + 1:
+            lonely[habit.kind, habit.agent] |= exceptions
+    return UsualCourse(
+        tuple(sorted({agent for run in runs for agent in run.agents})),
+        tuple(sorted({tool for run in runs for tool in run.tools})),
+        len(runs),
+        tuple(
+            habit
+            for habit, exceptions, n in candidates
+            if len(exceptions) <= _most_exceptions(n)
+            and len(lonely[habit.kind, habit.agent]) <= _most_exceptions(len(runs))
+        ),
+    )
+
+
+def _most_exceptions(runs: int) -> int:
+    return int(MOST_EXCEPTIONS * runs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deeds:
+    """What the agents of one run do, and when.
+
+    Attributes:
+        decisions: Steps that an agent decides, announcements of calls left out.
+        first: The first step at which each key is seen, and
+        last: the last.
+        agents: Who acts, in the order of their first step.
+        tools: What is called.
+    """
+
+    decisions: tuple[Step, ...]
+    first: Mapping[Key, int]
+    last: Mapping[Key, int]
+    agents: tuple[str, ...]
+    tools: tuple[str, ...]
+
+    @classmethod
+    def read(cls, run: ExaminedRun) -> _Deeds:
+        """Read a run."""
+        decisions = tuple(step for step in run.decisions if not _announces(step, run.trace))
+        first: dict[Key, int] = {}
+        last: dict[Key, int] = {}
+        for step in decisions:
+            for deed in _deeds_of(step, run):
+                first.setdefault((step.agent, deed), step.index)
+                last[step.agent, deed] = step.index
+        if decisions:
+            end = decisions[-1]
+            first[end.agent, "ends"] = last[end.agent, "ends"] = end.index
+        agents = tuple(dict.fromkeys(step.agent for step in decisions))
+        tools = tuple(dict.fromkeys(run.tool_of(step) for step in decisions if step.kind == "tool_call"))
+        return cls(decisions, first, last, agents, tools)
+
+    def messages(self, agent: str) -> list[Step]:
+        """List what an agent says."""
+        return [step for step in self.decisions if step.agent == agent and step.kind != "tool_call"]
+
+    def agent_before(self, agent: str) -> str:
+        """Return who acts before an agent's first step."""
+        index = self.agents.index(agent)
+        return self.agents[index - 1] if index else ""
+
+
+def _announces(step: Step, trace: MessageActionTrace) -> bool:
+    """Check whether a message only shows the call that follows it, as LangGraph's do."""
+    following = trace.steps[step.index + 1 : step.index + 2]
+    return step.kind == "message" and any(
+        other.kind == "tool_call" and other.agent == step.agent and other.content in step.content for other in following
+    )
+
+
+def _deeds_of(step: Step, run: ExaminedRun) -> Iterator[str]:
+    yield "acts"
+    if step.kind == "tool_call":
+        yield f"calls {run.tool_of(step)}"
+        return
+    yield "speaks"
+    text = step.content[:_MOST_CHARS]
+    if _CHECKING.search(text):
+        yield "checks"
+    names = dict.fromkeys(next(filter(None, match.groups())) for match in _FIELD.finditer(text))
+    yield from (f"gives {name}" for name in list(names)[:_MOST_FIELDS])
+
+
+def _kind_of(deed: str) -> Kind:
+    if deed in ("acts", "speaks", "ends"):
+        return "turns"
+    if deed == "checks" or (deed.startswith("calls ") and _CHECKING_TOOL.search(deed)):
+        return "checking"
+    return "tools" if deed.startswith("calls ") else "content"
+
+
+_Candidate: TypeAlias = tuple[Habit, set[int], int]
+"""A habit, the numbers of the runs that break it, and of how many that could."""
+
+
+def _presence(runs: Sequence[_Deeds]) -> Iterator[_Candidate]:
+    keys = list(dict.fromkeys(key for run in runs for key in run.first))
+    keys.sort(key=lambda key: key[1] != "acts")
+    for agent, deed in keys:
+        exceptions = {number for number, run in enumerate(runs) if (agent, deed) not in run.first}
+        if len(exceptions) > _most_exceptions(len(runs)) + 1:
+            continue
+        having = [run for run in runs if (agent, deed) in run.first]
+        turns = Counter(_turn_of(run, agent, run.first[agent, deed]) for run in having)
+        follows = Counter(run.agent_before(agent) for run in having)
+        yield (
+            Habit(
+                _kind_of(deed),
+                agent,
+                deed,
+                len(having),
+                len(runs),
+                turn=turns.most_common(1)[0][0],
+                follows=follows.most_common(1)[0][0],
+            ),
+            exceptions,
+            len(runs),
+        )
+
+
+def _turn_of(run: _Deeds, agent: str, step: int) -> int:
+    return sum(message.index < step for message in run.messages(agent))
+
+
+def _messages(runs: Sequence[_Deeds]) -> Iterator[_Candidate]:
+    """Yield how long each message of an agent is at least, and what it always says."""
+    texts: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    for number, run in enumerate(runs):
+        for agent in run.agents:
+            for turn, step in enumerate(run.messages(agent)[:_MOST_TURNS]):
+                texts[agent, turn][number] = step.content
+    for (agent, turn), of_runs in texts.items():
+        n = len(of_runs)
+        if n < FEWEST_RUNS:
+            continue
+        shortest, next_one, *_ = sorted(of_runs, key=lambda number: len(of_runs[number]))
+        least = len(of_runs[shortest])
+        exceptions = {shortest} if least < _SHORTER * len(of_runs[next_one]) else set()
+        yield Habit("content", agent, "speaks", n, n, least=least, turn=turn), exceptions, n
+        spoken = {number: _words(text) for number, text in of_runs.items()}
+        counts = Counter(word for words in spoken.values() for word in words)
+        usual = tuple(sorted(word for word, count in counts.items() if count >= n - _most_exceptions(n)))
+        exceptions = {
+            number
+            for number, words in spoken.items()
+            if _lacks({word for word, count in counts.items() if count - (word in words) >= n - 1}, words)
+        }
+        if len(usual) >= _FEWEST_WORDS:
+            yield Habit("content", agent, "speaks", n, n, words=usual, turn=turn), exceptions, n
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(text[:_MOST_CHARS]))
+
+
+def _lacks(usual: Set[str], words: Set[str]) -> bool:
+    """Check whether a message lacks more than a third of the words that it usually has."""
+    return len(usual - words) > len(usual) * _LACKING
+
+
+def _order(runs: Sequence[_Deeds]) -> Iterator[_Candidate]:
+    """Yield what always comes before, or after, what; fields of messages have no order."""
+    counts = Counter(key for run in runs for key in run.first if not key[1].startswith("gives "))
+    keys = [key for key, count in counts.items() if count >= FEWEST_RUNS and key[1] not in ("acts", "ends")]
+    for given, key in permutations(keys, 2):
+        having = [number for number, run in enumerate(runs) if given in run.first]
+        before = {n for n in having if not runs[n].first.get(key, len(runs[n].decisions) * 99) < runs[n].first[given]}
+        after = {n for n in having if not runs[n].last.get(key, -1) > runs[n].last[given]}
+        for comes, exceptions in (("before", before), ("after", after)):
+            if len(exceptions) <= _most_exceptions(len(having)) + 1:
+                yield (
+                    Habit("order", *key, len(having) - len(exceptions), len(having), given=given, comes=comes),  # type: ignore[arg-type]
+                    exceptions,
+                    len(having),
+                )
+
+
+def _find_other_message(habit: Habit, deeds: _Deeds) -> Finding | None:
+    messages = deeds.messages(habit.agent)
+    if habit.turn >= len(messages):
+        return None
+    step, among = messages[habit.turn], f"{habit.runs} of {habit.of} sound runs"
+    length, lacking = len(step.content), [word for word in habit.words if word not in _words(step.content)]
+    if habit.least and length < _SHORTER * habit.least:
+        reason = f"{habit.agent} wrote {length} characters; {among} have at least {habit.least}"
+    elif habit.words and _lacks(set(habit.words), _words(step.content)):
+        named = ", ".join(lacking[:_MOST_NAMED])
+        reason = f"{habit.agent} lacks {len(lacking)} of {len(habit.words)} words that {among} have: {named}"
+    else:
+        return None
+    return Finding(step.index, "fail", _quote(step), reason)
+
+
+def _find_missing(habit: Habit, deeds: _Deeds) -> Finding | None:
+    """Find the step at which a run lacks what is usual: the agent's own, or the one that went on without it."""
+    key, given = (habit.agent, habit.deed), habit.given
+    if given is None:
+        if key in deeds.first:
+            return None
+        step, when = _usual_place(habit, deeds), ""
+    elif given not in deeds.first:
+        return None
+    elif habit.comes == "before":
+        step, when = _at(deeds, deeds.first[given]), f" before {_describe(*given)}"
+        if deeds.first.get(key, step.index) < step.index:
+            return None
+    else:
+        if deeds.last.get(key, -1) > deeds.last[given]:
+            return None
+        later = [step for step in deeds.decisions if step.agent == habit.agent and step.index > deeds.last[given]]
+        step, when = later[0] if later else deeds.decisions[-1], f" after {_describe(*given)}"
+    lacking = f"{_describe(*key)} is missing{when}"
+    return Finding(step.index, "fail", _quote(step), f"{lacking}; {habit.runs} of {habit.of} sound runs have it")
+
+
+def _usual_place(habit: Habit, deeds: _Deeds) -> Step:
+    own = [step for step in deeds.decisions if step.agent == habit.agent]
+    if not own:
+        before = [step for step in deeds.decisions if step.agent == habit.follows]
+        return (before or deeds.decisions)[-1]
+    if habit.deed == "ends":
+        return deeds.decisions[-1]
+    messages = deeds.messages(habit.agent)
+    return own[0] if habit.deed.startswith("calls ") or not messages else messages[min(habit.turn, len(messages) - 1)]
+
+
+def _at(deeds: _Deeds, index: int) -> Step:
+    return next(step for step in deeds.decisions if step.index == index)
+
+
+def _describe(agent: str, deed: str) -> str:
+    verb, _, what = deed.partition(" ")
+    return {
+        "acts": f"any step of {agent}",
+        "speaks": f"a message of {agent}",
+        "ends": f"a last word of {agent}",
+        "checks": f"a check by {agent}",
+        "calls": f"a call of {what} by {agent}",
+        "gives": f"{what!r} from {agent}",
+    }[verb]
+
+
+def _quote(step: Step) -> str:
+    """Return the last sentence of a step: what it ends on instead."""
+    parts = [part for part in _SENTENCE.split(step.content[-_MOST_CHARS:]) if part.strip()]
+    return parts[-1] if parts else ""
+
+
+def read_usual_figures(path: Path) -> Figures | None:
+    """Return what was counted when the courses in a file were learnt; None where there is no file.
+
+    Raises:
+        TracerUnavailable: if it is damaged.
+    """
+    return read_figures(path, UsualCourses.load)
