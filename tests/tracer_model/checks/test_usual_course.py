@@ -24,6 +24,7 @@ COURSE = (
     ("coder", "message", "Patch: the loop over the {0} orders stops one later. Files: orders.py."),
     ("coder", "tool_call", 'build({{"target": "orders-{0}"}})'),
     ("reviewer", "tool_call", 'run_tests({{"suite": "orders-{0}"}})'),
+    ("reviewer", "tool_result", "{0} passed"),
     ("reviewer", "message", "I ran the {0} tests and confirmed that the patch holds. Verdict: accepted."),
     ("writer", "message", "Answer: the orders are counted right, and {0} of them were wrong before."),
 )
@@ -33,9 +34,10 @@ Said = Sequence[tuple[str, str, str]]
 def trace_of(number: int, said: Said = COURSE, *, agents: tuple[str, ...] = AGENTS) -> MessageActionTrace:
     """A run of a team that codes, tests and answers."""
     steps = tuple(
-        Step(index, f"{index + 1:016x}", agent, kind, text.format(20 + number))  # type: ignore[arg-type]
+        Step(index, f"{index + 1:016x}", agent, kind, text.format(20 + number),  # type: ignore[arg-type]
+             inputs=(index - 1,) if kind == "tool_result" else ())
         for index, (agent, kind, text) in enumerate(said)
-    )
+    )  # fmt: skip
     return MessageActionTrace(f"{number + 1:032x}", f"Mend the count of {number}.", steps, tuple(map(Agent, agents)))
 
 
@@ -66,7 +68,7 @@ def test_sound_run_keeps_the_course(course: UsualCourse) -> None:
 def test_tests_that_were_not_run_are_found_with_a_count_and_a_quote(course: UsualCourse) -> None:
     """The finding says who lacks what, in how many sound runs it was there, and quotes what stands there instead."""
     said = [step if step[0] != "reviewer" else (*step[:2], "The patch reads well. Verdict: accepted.")
-            for step in without(2)]  # fmt: skip
+            for step in without(2, 3)]  # fmt: skip
     found = {result.reason: result for result in broken(course, trace_of(900, said))}
 
     tests = found["a call of run_tests by reviewer is missing; 40 of 40 sound runs have it"]
@@ -78,15 +80,28 @@ def test_tests_that_were_not_run_are_found_with_a_count_and_a_quote(course: Usua
 @pytest.mark.parametrize(
     ("said", "step", "reason"),
     [
-        (without(4), 3, "any step of writer is missing"),
-        (without(2, 3), 1, "any step of reviewer is missing"),
+        (without(5), 4, "any step of writer is missing"),
+        (without(2, 3, 4), 1, "any step of reviewer is missing"),
         (without(1), 0, "a call of build by coder is missing"),
-        ([*without(1), COURSE[1]], 1, "a call of build by coder is missing before a call of run_tests by reviewer"),
-        ([*COURSE[:4], ("writer", "message", "Answer: done.")], 4, "writer wrote 13 characters; 40 of 40 sound runs"),
+        ([COURSE[0], *COURSE[2:4], COURSE[1], *COURSE[4:]], 1,
+         "a call of build by coder is missing before a call of run_tests by reviewer"),
+        ([*COURSE[:5], ("writer", "message", "Answer: done.")], 5,
+         "writer wrote 13 characters; 40 of 40 sound runs have at least 71"),
         ([("coder", "message", "Patch: the loop over the 920 orders stops one later."), *COURSE[1:]], 0,
          "'Files' from coder is missing"),
+        ([*COURSE[:5], ("writer", "message", "Answer: the orders are counted right; several were wrong before.")], 5,
+         "writer wrote 0 numbers; 40 of 40 sound runs have at least 1"),
+        ([*COURSE[:5], ("writer", "message", "Answer: the orders are counted right, and {0} of them were")], 5,
+         "the end of a sentence of writer is missing"),
+        ([*COURSE[:5], ("writer", "message", "Answer: I can say no more than this on the {0} matters, sorry to say.")],
+         5, "writer lacks 9 of 11 words that 40 of 40 sound runs have: and, are, before, counted"),
+        ([*COURSE[:2], ("reviewer", "tool_call", 'run_tests({{"suite": "invoices-{0}"}})'), *COURSE[3:]], 2,
+         "a source of what reviewer passes to run_tests is missing"),
+        ([*COURSE[:3], ("reviewer", "tool_result", "Error: timed out"), *COURSE[4:]], 2,
+         "an answer of run_tests to reviewer is missing"),
     ],
-    ids=["ended early", "reviewer left out", "no build", "built too late", "short", "a field dropped"],
+    ids=["ended early", "reviewer left out", "no build", "built too late", "short", "a field dropped", "no numbers",
+         "cut off", "another message", "a made-up argument", "a tool that fails"],
 )  # fmt: skip
 def test_what_is_missing_out_of_order_or_short_is_found_where_it_was_due(
     course: UsualCourse, said: Said, step: int, reason: str
@@ -97,10 +112,10 @@ def test_what_is_missing_out_of_order_or_short_is_found_where_it_was_due(
 
 def test_what_one_sound_run_does_otherwise_is_not_expected() -> None:
     """One of 40 sound runs without tests: of the reviewer's checking nothing is said any more; of the rest it is."""
-    course = learn_usual_course([*map(trace_of, range(39)), trace_of(39, without(2))])
+    course = learn_usual_course([*map(trace_of, range(39)), trace_of(39, without(2, 3))])
     assert course is not None
 
-    found = broken(course, trace_of(900, without(2, 4)))
+    found = broken(course, trace_of(900, without(2, 3, 5)))
     assert not any("run_tests" in one.reason for one in found)
     assert any("writer" in one.reason for one in found)
 
@@ -129,7 +144,7 @@ def test_few_runs_show_nothing(course: UsualCourse) -> None:
 def test_another_team_and_a_team_that_changed_are_not_held_to_it(course: UsualCourse) -> None:
     """A new agent, or a new tool, means that the team is another: its runs are not missing the old one's steps."""
     renamed = [("checker" if agent == "reviewer" else agent, kind, text) for agent, kind, text in COURSE]
-    deploys = [*COURSE[:3], ("reviewer", "tool_call", "deploy({{}})"), *COURSE[4:]]
+    deploys = [*COURSE[:4], ("reviewer", "tool_call", "deploy({{}})"), *COURSE[5:]]
 
     assert broken(course, trace_of(900, renamed, agents=("coder", "checker", "writer"))) == []
     assert broken(course, trace_of(900, deploys)) == []
@@ -141,7 +156,7 @@ def test_finding_raises_the_alarm_and_names_the_step(
     """With the file beside the store the tracer says that the run looks failed; of its sound twin it does not."""
     monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
     (tmp_path / "runs.db").touch()
-    skipped, sound = trace_of(900, without(2, 3)), trace_of(900)
+    skipped, sound = trace_of(900, without(2, 3, 4)), trace_of(900)
     before = load_tracer("auto").attribute([skipped])[0]
     UsualCourses((course,)).save(tmp_path / "usual.json")
     after, twin = load_tracer("auto").attribute([skipped, sound])

@@ -44,21 +44,27 @@ _MOST_CHARS = 20_000
 _MOST_TURNS = 3
 """Turns of an agent whose lengths are told apart; later ones count as the last of these."""
 _SHORTER = 0.5
-"""A message is short if it has less than this share of the shortest of sound runs."""
+"""A message is short if it has less than this share of what the shortest of sound runs has."""
 _LACKING = 1 / 3
 """A message is another one if it lacks more than this share of the words that it always has."""
 _FEWEST_WORDS = 4
 _MOST_NAMED = 4
 
 Kind: TypeAlias = Literal["turns", "checking", "tools", "content", "order"]
+Measure: TypeAlias = Literal["characters", "numbers"]
 Key: TypeAlias = tuple[str, str]
-"""An agent, and what it does: `acts`, `speaks`, `checks`, `calls TOOL`, `gives FIELD`, `ends`."""
+"""An agent, and what it does: `acts`, `speaks`, `checks`, `calls TOOL`, `gives FIELD`, `ends`; or what all that it does
+is like: `closes` its sentences, `gets TOOL` to answer, `knows TOOL`: passes what was said before."""
 
 _CHECKING = re.compile(r"(?i)\b(?:verif|check|confirm|validat|compar|test(?:ed|ing|s)?\b)")
 _CHECKING_TOOL = re.compile(r"(?i)verif|check|confirm|validat|compar|test|lint|review|audit|approv")
 _FIELD = re.compile(
-    r"(?:^|[.;,\n]\s*|[-*]\s+)\**([A-Z][A-Za-z][A-Za-z ]{0,22}?)\**:(?=\s)|\"(\w{2,24})\"\s*:", re.MULTILINE
+    r"(?:^|[.;,\n]\s*|[-*]\s+)\**([A-Z][A-Za-z][A-Za-z ]{0,22}?)\**:(?=\s+[^\s.,;])|\"(\w{2,24})\"\s*:", re.MULTILINE
 )
+_CLOSING = tuple(".!?:)]}`\"'")
+_VALUE = re.compile(r":\s*\"([^\"]*)\"|:\s*(-?[\d.]+)")
+_TOKEN = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -75,7 +81,8 @@ class Habit:
         of: of how many that could: all, but for `MOST_EXCEPTIONS`.
         given: Who does what, where it is usual only then; None where it is usual in every run.
         comes: Whether it comes before or after what is *given*.
-        least: Characters that the message has at least; 0 where that is no question.
+        least: How many of what is counted the message has at least; 0 where that is no question.
+        counts: What is counted: characters, or numbers.
         words: What the message says in every sound run; empty where that is no question.
         turn: At which of the agent's own messages it is usual.
         follows: Who usually acts before the agent does; empty for nobody.
@@ -89,6 +96,7 @@ class Habit:
     given: Key | None = None
     comes: Literal["before", "after"] = "after"
     least: int = 0
+    counts: Measure = "characters"
     words: tuple[str, ...] = ()
     turn: int = 0
     follows: str = ""
@@ -118,10 +126,14 @@ class UsualCourse:
         seen: set[Key] = set()
         always = {(habit.agent, habit.deed) for habit in self.habits if habit.given is None}
         for habit in self.habits:
-            key = habit.agent, habit.deed
+            key = habit.agent, f"{habit.deed} {habit.counts if habit.least else ''}{' '.join(habit.words)}"
             if habit.kind != kind or key in seen or (habit.deed != "acts" and habit.agent not in deeds.agents):
                 continue
-            if habit.given is not None and key in always and key not in deeds.first:
+            if (
+                habit.given is not None
+                and (habit.agent, habit.deed) in always
+                and (habit.agent, habit.deed) not in deeds.first
+            ):
                 continue  # another check says that it is missing at all
             is_of_message = habit.least or habit.words
             broken = _find_other_message(habit, deeds) if is_of_message else _find_missing(habit, deeds)
@@ -263,6 +275,7 @@ class _Deeds:
         decisions: Steps that an agent decides, announcements of calls left out.
         first: The first step at which each key is seen, and
         last: the last.
+        broken: The first step that is not like what its agent else does.
         agents: Who acts, in the order of their first step.
         tools: What is called.
     """
@@ -270,6 +283,7 @@ class _Deeds:
     decisions: tuple[Step, ...]
     first: Mapping[Key, int]
     last: Mapping[Key, int]
+    broken: Mapping[Key, int]
     agents: tuple[str, ...]
     tools: tuple[str, ...]
 
@@ -279,16 +293,27 @@ class _Deeds:
         decisions = tuple(step for step in run.decisions if not _announces(step, run.trace))
         first: dict[Key, int] = {}
         last: dict[Key, int] = {}
+        broken: dict[Key, int] = {}
+        said = _first_said(run.trace)
         for step in decisions:
             for deed in _deeds_of(step, run):
                 first.setdefault((step.agent, deed), step.index)
                 last[step.agent, deed] = step.index
+            for deed, holds in _manners_of(step, run, said):
+                if not holds:
+                    broken.setdefault((step.agent, deed), step.index)
+                elif (step.agent, deed) not in broken:
+                    first.setdefault((step.agent, deed), step.index)
+                    last[step.agent, deed] = step.index
+        for key in broken:
+            first.pop(key, None)
+            last.pop(key, None)
         if decisions:
             end = decisions[-1]
             first[end.agent, "ends"] = last[end.agent, "ends"] = end.index
         agents = tuple(dict.fromkeys(step.agent for step in decisions))
         tools = tuple(dict.fromkeys(run.tool_of(step) for step in decisions if step.kind == "tool_call"))
-        return cls(decisions, first, last, agents, tools)
+        return cls(decisions, first, last, broken, agents, tools)
 
     def messages(self, agent: str) -> list[Step]:
         """List what an agent says."""
@@ -321,9 +346,35 @@ def _deeds_of(step: Step, run: ExaminedRun) -> Iterator[str]:
     yield from (f"gives {name}" for name in list(names)[:_MOST_FIELDS])
 
 
+def _manners_of(step: Step, run: ExaminedRun, said: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
+    """Yield what a step may be like, and whether it is."""
+    if step.kind != "tool_call":
+        yield "closes", step.content.rstrip()[-1:] in _CLOSING
+        return
+    tool, results = run.tool_of(step), run.results_of.get(step.index, [])
+    if results:
+        yield f"gets {tool}", all(one.content.strip() and not run.is_error(one) for one in results)
+    arguments = step.content.partition("(")[2]
+    words = {word.lower() for value in _VALUE.findall(arguments) for part in value for word in _TOKEN.findall(part)}
+    yield f"knows {tool}", all(said.get(word, step.index) < step.index for word in words)
+
+
+def _first_said(trace: MessageActionTrace) -> dict[str, int]:
+    """Return after which step each word is known: -1 for those of the task; announcements of calls tell nothing."""
+    known = {word.lower(): -1 for word in _TOKEN.findall(trace.task[:_MOST_CHARS])}
+    for step in trace.steps:
+        said = "" if step.kind == "tool_call" or _announces(step, trace) else step.content
+        for index, text in ((step.index - 1, step.input_text), (step.index, said)):
+            for word in _TOKEN.findall(text[:_MOST_CHARS]):
+                known.setdefault(word.lower(), index)
+    return known
+
+
 def _kind_of(deed: str) -> Kind:
     if deed in ("acts", "speaks", "ends"):
         return "turns"
+    if deed.startswith(("gets ", "knows ")):
+        return "tools"
     if deed == "checks" or (deed.startswith("calls ") and _CHECKING_TOOL.search(deed)):
         return "checking"
     return "tools" if deed.startswith("calls ") else "content"
@@ -334,28 +385,23 @@ _Candidate: TypeAlias = tuple[Habit, set[int], int]
 
 
 def _presence(runs: Sequence[_Deeds]) -> Iterator[_Candidate]:
-    keys = list(dict.fromkeys(key for run in runs for key in run.first))
-    keys.sort(key=lambda key: key[1] != "acts")
-    for agent, deed in keys:
-        exceptions = {number for number, run in enumerate(runs) if (agent, deed) not in run.first}
-        if len(exceptions) > _most_exceptions(len(runs)) + 1:
+    """Yield what every run has, who acts before all else: what an agent that does not act lacks is no news."""
+    keys = dict.fromkeys(key for run in runs for key in run.first)
+    for agent, deed in sorted(keys, key=lambda key: key[1] != "acts"):
+        key, is_manner = (agent, deed), _is_manner(deed)
+        able = [n for n, run in enumerate(runs) if not is_manner or key in run.first or key in run.broken]
+        exceptions = {number for number in able if key not in runs[number].first}
+        if len(able) < FEWEST_RUNS or len(exceptions) > _most_exceptions(len(able)) + 1:
             continue
-        having = [run for run in runs if (agent, deed) in run.first]
-        turns = Counter(_turn_of(run, agent, run.first[agent, deed]) for run in having)
-        follows = Counter(run.agent_before(agent) for run in having)
-        yield (
-            Habit(
-                _kind_of(deed),
-                agent,
-                deed,
-                len(having),
-                len(runs),
-                turn=turns.most_common(1)[0][0],
-                follows=follows.most_common(1)[0][0],
-            ),
-            exceptions,
-            len(runs),
-        )
+        having = [runs[number] for number in able if number not in exceptions]
+        turn = Counter(_turn_of(run, agent, run.first[key]) for run in having).most_common(1)[0][0]
+        follows = Counter(run.agent_before(agent) for run in having).most_common(1)[0][0]
+        habit = Habit(_kind_of(deed), agent, deed, len(having), len(able), turn=turn, follows=follows)
+        yield habit, exceptions, len(able)
+
+
+def _is_manner(deed: str) -> bool:
+    return deed.partition(" ")[0] in ("closes", "gets", "knows")
 
 
 def _turn_of(run: _Deeds, agent: str, step: int) -> int:
@@ -373,20 +419,27 @@ def _messages(runs: Sequence[_Deeds]) -> Iterator[_Candidate]:
         n = len(of_runs)
         if n < FEWEST_RUNS:
             continue
-        shortest, next_one, *_ = sorted(of_runs, key=lambda number: len(of_runs[number]))
-        least = len(of_runs[shortest])
-        exceptions = {shortest} if least < _SHORTER * len(of_runs[next_one]) else set()
-        yield Habit("content", agent, "speaks", n, n, least=least, turn=turn), exceptions, n
+        for counts in get_args(Measure):
+            sizes = {number: _count(text, counts) for number, text in of_runs.items()}
+            smallest, next_one, *_ = sorted(sizes, key=lambda number: sizes[number])
+            least = sizes[smallest]
+            exceptions = {smallest} if least < _SHORTER * sizes[next_one] else set()
+            if least:
+                yield Habit("content", agent, "speaks", n, n, least=least, counts=counts, turn=turn), exceptions, n
         spoken = {number: _words(text) for number, text in of_runs.items()}
-        counts = Counter(word for words in spoken.values() for word in words)
-        usual = tuple(sorted(word for word, count in counts.items() if count >= n - _most_exceptions(n)))
+        having = Counter(word for words in spoken.values() for word in words)
+        usual = tuple(sorted(word for word, count in having.items() if count >= n - _most_exceptions(n)))
         exceptions = {
             number
             for number, words in spoken.items()
-            if _lacks({word for word, count in counts.items() if count - (word in words) >= n - 1}, words)
+            if _lacks({word for word, count in having.items() if count - (word in words) >= n - 1}, words)
         }
         if len(usual) >= _FEWEST_WORDS:
             yield Habit("content", agent, "speaks", n, n, words=usual, turn=turn), exceptions, n
+
+
+def _count(text: str, what: Measure) -> int:
+    return len(text) if what == "characters" else len(_NUMBER.findall(text[:_MOST_CHARS]))
 
 
 def _words(text: str) -> frozenset[str]:
@@ -400,8 +453,9 @@ def _lacks(usual: Set[str], words: Set[str]) -> bool:
 
 def _order(runs: Sequence[_Deeds]) -> Iterator[_Candidate]:
     """Yield what always comes before, or after, what; fields of messages have no order."""
-    counts = Counter(key for run in runs for key in run.first if not key[1].startswith("gives "))
-    keys = [key for key, count in counts.items() if count >= FEWEST_RUNS and key[1] not in ("acts", "ends")]
+    counts = Counter(key for run in runs for key in run.first if not _is_manner(key[1]))
+    of_steps = [key for key in counts if key[1] not in ("acts", "ends") and not key[1].startswith("gives ")]
+    keys = [key for key in of_steps if counts[key] >= FEWEST_RUNS]
     for given, key in permutations(keys, 2):
         having = [number for number, run in enumerate(runs) if given in run.first]
         before = {n for n in having if not runs[n].first.get(key, len(runs[n].decisions) * 99) < runs[n].first[given]}
@@ -420,10 +474,11 @@ def _find_other_message(habit: Habit, deeds: _Deeds) -> Finding | None:
     if habit.turn >= len(messages):
         return None
     step, among = messages[habit.turn], f"{habit.runs} of {habit.of} sound runs"
-    length, lacking = len(step.content), [word for word in habit.words if word not in _words(step.content)]
-    if habit.least and length < _SHORTER * habit.least:
-        reason = f"{habit.agent} wrote {length} characters; {among} have at least {habit.least}"
-    elif habit.words and _lacks(set(habit.words), _words(step.content)):
+    size, words = _count(step.content, habit.counts), _words(step.content)
+    if habit.least and size < _SHORTER * habit.least:
+        reason = f"{habit.agent} wrote {size} {habit.counts}; {among} have at least {habit.least}"
+    elif habit.words and _lacks(set(habit.words), words):
+        lacking = [word for word in habit.words if word not in words]
         named = ", ".join(lacking[:_MOST_NAMED])
         reason = f"{habit.agent} lacks {len(lacking)} of {len(habit.words)} words that {among} have: {named}"
     else:
@@ -435,7 +490,7 @@ def _find_missing(habit: Habit, deeds: _Deeds) -> Finding | None:
     """Find the step at which a run lacks what is usual: the agent's own, or the one that went on without it."""
     key, given = (habit.agent, habit.deed), habit.given
     if given is None:
-        if key in deeds.first:
+        if key in deeds.first or (_is_manner(habit.deed) and key not in deeds.broken):
             return None
         step, when = _usual_place(habit, deeds), ""
     elif given not in deeds.first:
@@ -454,6 +509,8 @@ def _find_missing(habit: Habit, deeds: _Deeds) -> Finding | None:
 
 
 def _usual_place(habit: Habit, deeds: _Deeds) -> Step:
+    if (habit.agent, habit.deed) in deeds.broken:
+        return _at(deeds, deeds.broken[habit.agent, habit.deed])
     own = [step for step in deeds.decisions if step.agent == habit.agent]
     if not own:
         before = [step for step in deeds.decisions if step.agent == habit.follows]
@@ -477,6 +534,9 @@ def _describe(agent: str, deed: str) -> str:
         "checks": f"a check by {agent}",
         "calls": f"a call of {what} by {agent}",
         "gives": f"{what!r} from {agent}",
+        "closes": f"the end of a sentence of {agent}",
+        "gets": f"an answer of {what} to {agent}",
+        "knows": f"a source of what {agent} passes to {what}",
     }[verb]
 
 
