@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -18,14 +19,14 @@ from blamespan_lab.recorded_runs import group_by_task
 from blamespan_tracer.heads import list_agents
 from blamespan_tracer.outcome_head import HABITS, N_FEATURES, OutcomeHead, outcome_features, scale_features
 
-__all__ = ["FEWEST", "KnownOutcomes", "OutcomeFigures", "apply_labels", "learn_head", "read_outcomes"]
-
 FEWEST = 20
 """Failed runs, and sound ones, that it takes to say whether a head is better."""
 
 _FOLDS = 5
 _DRAWS = 1_000
-_MAX_FALSE_ALARMS = 0.05
+_MAX_FALSE_ALARMS = 0.03
+_CONFIDENCE = 0.95
+"""With which no more of the sound runs to come are called failed."""
 _PENALTY = 0.3
 
 Floats = NDArray[np.float32]
@@ -120,7 +121,7 @@ def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, Out
     """Fit a head to all runs; its figures and its alarm come from heads that were fitted to the runs of other tasks."""
     probabilities = cross_fit(known, seed=seed)
     figures = _measure(known, probabilities, seed=seed)
-    alarm = float(np.quantile(probabilities[~known.has_failed], 1.0 - _MAX_FALSE_ALARMS))
+    alarm = _choose_alarm(probabilities[~known.has_failed])
     head = fit_head(known)
     about = {
         "failed": figures.n_failed,
@@ -132,6 +133,17 @@ def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, Out
         "agents": list(known.agents),
     }
     return replace(head, alarm=alarm, is_better=figures.is_better, figures=about), figures
+
+
+def _choose_alarm(sound: NDArray[np.float64]) -> float:
+    """Return the probability above which a run is called failed, by those that sound runs of other tasks have: (N,).
+
+    So many of them may lie above it that no more than `_MAX_FALSE_ALARMS` of all sound runs do, by the upper bound of
+    Clopper and Pearson; none where they are too few to tell.
+    """
+    n = len(sound)
+    counts = [count for count in range(n) if beta.ppf(_CONFIDENCE, count + 1, n - count) <= _MAX_FALSE_ALARMS]
+    return float(np.sort(sound)[::-1][max(counts, default=0)])
 
 
 def fit_head(known: KnownOutcomes) -> OutcomeHead:
