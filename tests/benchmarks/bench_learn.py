@@ -26,12 +26,13 @@ from tempfile import TemporaryDirectory
 import click
 from tests.benchmarks.machine import describe, versions
 
+import blamespan
 from blamespan.analysis.summary.statistics import Share
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.learn.campaign import Budget
 from blamespan_lab.learn.folder import Done, LearnFolder
-from blamespan_lab.learn.teaching import learn, make_recipe, make_runs
+from blamespan_lab.learn.teaching import make_recipe, make_runs
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
@@ -140,7 +141,7 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
     program, check = f"{module}:make", f"{module}:is_right"
     n_tasks, n_faults = (10, 60) if is_quick else (30, 300)
     began_s = _cpu_s()
-    learnt = learn(program, make_tasks(n_tasks, 1), check, out=folder, budget=n_faults, use=False)
+    learnt = blamespan.learn(program, make_tasks(n_tasks, 1), check, out=folder, budget=n_faults, use=False)
     took_min = (_cpu_s() - began_s) / 60 / 2
     fresh = LearnFolder(folder / "fresh", {})
     made = make_runs(program, check, make_tasks(n_tasks, 2), fresh, make_recipe(seed=1), Budget(n_faults // 2))

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blamespan_lab.learn.campaign import Made
+from blamespan.learning import LearnSettings
+from blamespan_lab.learn.campaign import Made, total_cost
 from blamespan_lab.learn.training import Trained
 from blamespan_tracer.checks.usual_course import FEWEST_RUNS, USUAL_COURSE_FILE
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
@@ -25,17 +26,18 @@ _ENOUGH = 60
 """Failures from which on more of them add little."""
 
 
-def figures_of(made: Made | None, trained: Trained, *, seconds: float) -> dict[str, Any]:
+def figures_of(made: Made | None, trained: Trained, settings: LearnSettings, *, seconds: float) -> dict[str, Any]:
     """Lay out what was made and learnt, for JSON.
 
     Args:
         made: What the campaign made; None where recorded runs alone were learnt from.
         trained: What was learnt.
+        settings: The user's, with prices.
         seconds: That it all took.
     """
     steps, left_out, outcomes, course = trained.steps, trained.left_out, trained.outcomes, trained.course
     return {
-        "runs": _describe_runs(made),
+        "runs": _describe_runs(made, settings),
         "usual": {
             "sound_runs": trained.n_sound,
             "agents": 0 if course is None else len(course.agents),
@@ -74,9 +76,10 @@ def figures_of(made: Made | None, trained: Trained, *, seconds: float) -> dict[s
     }
 
 
-def _describe_runs(made: Made | None) -> dict[str, Any] | None:
+def _describe_runs(made: Made | None, settings: LearnSettings) -> dict[str, Any] | None:
     if made is None:
         return None
+    cost = total_cost(made.done)
     flipped, clean = made.of("flipped"), made.of("clean")
     replayed = [done for done in flipped if done.is_replayed]
     placed = [done for done in replayed if done.fault is not None and done.fault.step is not None
@@ -94,8 +97,9 @@ def _describe_runs(made: Made | None) -> dict[str, Any] | None:
         "is_repeatable": made.is_repeatable,
         "agents": len({done.fault.agent for done in made.done if done.fault is not None}),
         "all": sum(done.runs for done in made.done),
-        "model_calls": sum(done.calls for done in made.done),
-        "tokens": sum(done.tokens for done in made.done),
+        "model_calls": cost.calls,
+        "tokens": cost.tokens,
+        "money": cost.money(settings.price_in, settings.price_out),
         "planned": made.planned,
     }
 
@@ -175,7 +179,8 @@ def _say_cost(runs: Mapping[str, Any] | None, seconds: float) -> str:
     took = f"{int(seconds) // 60} min {int(seconds) % 60} s"
     if runs is None:
         return took
-    return f"{runs['all']} runs, {runs['model_calls']:,} model calls, {runs['tokens']:,} tokens, {took}"
+    money = f", {runs['money']:,.2f} in money" if runs["money"] else ""
+    return f"{runs['all']} runs, {runs['model_calls']:,} model calls, {runs['tokens']:,} tokens{money}, {took}"
 
 
 def _say_use(better: Sequence[str], place: Path | None, folder: Path) -> str:

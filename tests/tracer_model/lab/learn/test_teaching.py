@@ -15,9 +15,10 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
+from blamespan.learning import LearnSettings
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
-from blamespan_lab.learn.campaign import Made
+from blamespan_lab.learn.campaign import Budget, Cost, Made
 from blamespan_lab.learn.folder import Done
 from blamespan_lab.learn.report import figures_of, lines_of
 from blamespan_lab.learn.teaching import read_tasks
@@ -118,7 +119,7 @@ def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
     traces = [trace_of(number) for number in range(9)]
     others = [label_of(trace_of(number)) for number in range(500, 507)]
     trained = train_team([RecordedRun("x", trace) for trace in traces], others, tmp_path)
-    lines = lines_of(figures_of(None, trained, seconds=1.0), tmp_path, [], None)
+    lines = lines_of(figures_of(None, trained, LearnSettings(), seconds=1.0), tmp_path, [], None)
 
     assert trained.unused == 7
     assert "expected at least 8 labelled failures" in lines[2]
@@ -147,10 +148,12 @@ def made_of() -> Made:
 def test_report_says_what_is_few(taught: tuple[Path, Trained], tmp_path: Path) -> None:
     """Five tasks, one agent: lines that say so, and what to add."""
     trained = taught[1]
-    lines = lines_of(figures_of(made_of(), trained, seconds=65.0), tmp_path, [], None)
-    many = figures_of(replace(made_of(), tasks=30), trained, seconds=65.0)
+    lines = lines_of(figures_of(made_of(), trained, LearnSettings(), seconds=65.0), tmp_path, [], None)
+    many = figures_of(replace(made_of(), tasks=30), trained, LearnSettings(), seconds=65.0)
     more = lines_of(many, tmp_path, [STEP_HEAD_FILE], tmp_path)
-    restless = lines_of(figures_of(replace(made_of(), is_repeatable=False), trained, seconds=1.0), tmp_path, [], None)
+    restless = lines_of(
+        figures_of(replace(made_of(), is_repeatable=False), trained, LearnSettings(), seconds=1.0), tmp_path, [], None
+    )
 
     assert len(lines) == 7
     assert "at the step the fault was put into in 9 of 9" in lines[0]
@@ -183,6 +186,23 @@ def test_misuse_is_said_before_anything_runs() -> None:
         blamespan.learn(lambda: None, ["Add."])
     with pytest.raises(BlamespanError, match="expected a list of tasks"):
         blamespan.learn("teams:team", out="runs/learn/nothing")
+
+
+def test_money_is_a_bound_by_the_prices_of_what_is_read_and_written() -> None:
+    """Half a million tokens read at 1 and a tenth written at 4 cost 0.9; a bound without prices is refused."""
+    budget = Budget.of(LearnSettings(max_cost=1.0, price_in=1.0, price_out=4.0))
+
+    assert not budget.is_spent(Cost(calls=10, tokens=600_000, written=100_000), minutes=900.0)
+    assert budget.is_spent(Cost(calls=10, tokens=700_000, written=200_000), minutes=0.0)
+    assert Budget.of(LearnSettings(minutes=2.0)).is_spent(Cost(), minutes=2.0)
+    with pytest.raises(ConfigError, match="a bound of 5 on money needs prices to count by, got none"):
+        blamespan.learn("teams:team", ["Add."], max_cost=5.0)
+
+
+def test_setting_that_is_not_known_is_refused_with_the_nearest() -> None:
+    """A typing error must not cost a campaign."""
+    with pytest.raises(ConfigError, match=r"no setting 'budgets'\. Did you mean 'budget'"):
+        blamespan.learn("teams:team", ["Add."], budgets=3)
 
 
 def test_help_shows_a_real_example() -> None:
