@@ -16,6 +16,7 @@ from blamespan_tracer.checks.usual_course import (
     UsualCourse,
     UsualCourses,
     learn_usual_course,
+    learn_usual_courses,
     usual_courses_in_use,
 )
 
@@ -148,6 +149,15 @@ def test_another_team_and_a_team_that_changed_are_not_held_to_it(course: UsualCo
 
     assert broken(course, trace_of(900, renamed, agents=("coder", "checker", "writer"))) == []
     assert broken(course, trace_of(900, deploys)) == []
+
+
+def test_teams_of_one_store_are_told_apart() -> None:
+    """A run without its last agent belongs to the team that has it; a team with few runs has no course."""
+    others = [trace_of(n, [("ada", "message", "I have looked at {0}.")], agents=("ada",)) for n in range(100, 130)]
+    few = [trace_of(n, [("bob", "message", "I have looked at {0}.")], agents=("bob",)) for n in range(200, 205)]
+    courses = learn_usual_courses([*map(trace_of, range(39)), trace_of(39, without(5)), *others, *few])
+
+    assert [(team.agents, team.runs) for team in courses.teams] == [(AGENTS, 40), (("ada",), 30)]
 
 
 def test_finding_raises_the_alarm_and_names_the_step(

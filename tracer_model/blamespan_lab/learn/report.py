@@ -35,13 +35,14 @@ def figures_of(made: Made | None, trained: Trained, settings: LearnSettings, *, 
         settings: The user's, with prices.
         seconds: That it all took.
     """
-    steps, left_out, outcomes, course = trained.steps, trained.left_out, trained.outcomes, trained.course
+    steps, left_out, outcomes, teams = trained.steps, trained.left_out, trained.outcomes, trained.courses.teams
     return {
         "runs": _describe_runs(made, settings),
         "usual": {
             "sound_runs": trained.n_sound,
-            "agents": 0 if course is None else len(course.agents),
-            "habits": 0 if course is None else len(course.habits),
+            "teams": len(teams),
+            "agents": sum(len(team.agents) for team in teams),
+            "habits": sum(len(team.habits) for team in teams),
         },
         "steps": None
         if steps is None or left_out is None
@@ -66,6 +67,8 @@ def figures_of(made: Made | None, trained: Trained, settings: LearnSettings, *, 
             "sound": outcomes.n_sound,
             "auc": outcomes.head,
             "auc_before": outcomes.tracer,
+            "false_alarms": outcomes.false_alarms,
+            "false_alarms_before": outcomes.tracer_false_alarms,
             "is_used": trained.outcome_head,
         },
         "no_outcomes": trained.why_no_outcomes,
@@ -163,7 +166,8 @@ def _say_steps(steps: Mapping[str, Any]) -> str:
 def _say_outcomes(outcomes: Mapping[str, Any]) -> str:
     return (
         f"AUC {outcomes['auc_before']:.2f} -> {outcomes['auc']:.2f} on {outcomes['failed']} failed and "
-        f"{outcomes['sound']} sound runs of tasks not learnt"
+        f"{outcomes['sound']} sound runs of tasks not learnt; sound called failed "
+        f"{100 * outcomes['false_alarms_before']:.0f} -> {100 * outcomes['false_alarms']:.0f} %"
     )
 
 

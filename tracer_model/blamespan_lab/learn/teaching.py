@@ -71,7 +71,7 @@ def learn(
     trained = train_team(recorded, said, folder, with_fault=with_fault, seed=seed)
     on_progress("learning", 1, 1)
     worth = {
-        USUAL_COURSE_FILE: trained.course is not None,
+        USUAL_COURSE_FILE: bool(trained.courses.teams),
         STEP_HEAD_FILE: trained.step_head,
         OUTCOME_HEAD_FILE: trained.outcome_head,
     }

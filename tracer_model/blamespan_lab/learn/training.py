@@ -32,9 +32,8 @@ from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.checks import CONTRACTS
 from blamespan_tracer.checks.usual_course import (
     USUAL_COURSE_FILE,
-    UsualCourse,
     UsualCourses,
-    learn_usual_course,
+    learn_usual_courses,
 )
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
@@ -50,7 +49,7 @@ class Trained:
     """What was learnt, and how good it is on what it has not seen.
 
     Attributes:
-        course: What is usual; None where there were too few sound runs, and
+        courses: What is usual in each team with enough sound runs, and
         n_sound: how many there were.
         by_itself: Percent of the labelled failures whose step the tracer names without anything that was learnt.
         steps: Of the head for steps; None where there were too few labels, and
@@ -65,7 +64,7 @@ class Trained:
         unused: Labels that are about none of the runs.
     """
 
-    course: UsualCourse | None
+    courses: UsualCourses
     n_sound: int
     by_itself: float
     steps: StepFigures | None
@@ -112,9 +111,9 @@ def train_team(
         for key, trace in traces.items()
         if trace.outcome == "succeeded" and key not in with_fault
     ]
-    course = learn_usual_course(sound)
-    if course is not None:
-        UsualCourses((course,)).save(folder / USUAL_COURSE_FILE)
+    courses = learn_usual_courses(sound)
+    if courses.teams:
+        courses.save(folder / USUAL_COURSE_FILE)
     tracer = _TracerOfOthers(sound, [trace.task for trace in traces.values()], seed)
     agreed = [
         one
@@ -144,7 +143,7 @@ def train_team(
     except ConfigError as error:
         why_no_outcomes = str(error)
     return Trained(
-        course,
+        courses,
         len(sound),
         by_itself,
         figures,
@@ -170,9 +169,8 @@ class _TracerOfOthers:
         weights = AutoWeights.load(BUNDLED)
         self._tracers: list[AutoTracer] = []
         for fold in range(_FOLDS):
-            course = learn_usual_course(trace for trace in sound if self._fold[trace.task] != fold)
-            usual = () if course is None else UsualCourses((course,)).checks()
-            self._tracers.append(AutoTracer(weights, checks=(*CONTRACTS, *usual)))
+            usual = learn_usual_courses(trace for trace in sound if self._fold[trace.task] != fold)
+            self._tracers.append(AutoTracer(weights, checks=(*CONTRACTS, *usual.checks())))
 
     @property
     def identity(self) -> TracerIdentity:

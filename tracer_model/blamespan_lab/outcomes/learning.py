@@ -11,6 +11,7 @@ from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import ConfigError
 from blamespan.labels.people import PersonLabel
 from blamespan.trace import MessageActionTrace
@@ -73,6 +74,9 @@ class OutcomeFigures:
         head_interval: its 95 % interval.
         tracer: The same of the tracer by itself.
         gain_interval: 95 % interval of the difference.
+        false_alarms: Share of the sound runs that the head calls failed, cross-fitted, and
+        tracer_false_alarms: that the tracer by itself does.
+        fewer_interval: 95 % interval of by how much fewer.
     """
 
     n_failed: int
@@ -81,11 +85,18 @@ class OutcomeFigures:
     head_interval: tuple[float, float]
     tracer: float
     gain_interval: tuple[float, float]
+    false_alarms: float
+    tracer_false_alarms: float
+    fewer_interval: tuple[float, float]
 
     @property
     def is_better(self) -> bool:
-        """Whether the head is measurably better than the tracer by itself, and than chance."""
-        return self.gain_interval[0] > 0 and self.head_interval[0] > 0.5
+        """Whether the head is measurably better than chance, and than the tracer by itself.
+
+        That is, it tells failed runs from sound ones better; or as well, and it calls fewer sound runs failed.
+        """
+        low, high = self.gain_interval
+        return self.head_interval[0] > 0.5 and (low > 0 or (high > 0 and self.fewer_interval[0] > 0))
 
 
 def apply_labels(run: MessageActionTrace, labels: Sequence[PersonLabel]) -> MessageActionTrace:
@@ -120,8 +131,8 @@ def read_outcomes(runs: Sequence[MessageActionTrace], tracer: Tracer) -> KnownOu
 def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, OutcomeFigures]:
     """Fit a head to all runs; its figures and its alarm come from heads that were fitted to the runs of other tasks."""
     probabilities = cross_fit(known, seed=seed)
-    figures = _measure(known, probabilities, seed=seed)
     alarm = _choose_alarm(probabilities[~known.has_failed])
+    figures = _measure(known, probabilities, alarm, seed=seed)
     head = fit_head(known)
     about = {
         "failed": figures.n_failed,
@@ -130,6 +141,8 @@ def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, Out
         "auc_interval": [round(value, 4) for value in figures.head_interval],
         "tracer_auc": round(figures.tracer, 4),
         "gain_interval": [round(value, 4) for value in figures.gain_interval],
+        "false_alarms": round(figures.false_alarms, 4),
+        "tracer_false_alarms": round(figures.tracer_false_alarms, 4),
         "agents": list(known.agents),
     }
     return replace(head, alarm=alarm, is_better=figures.is_better, figures=about), figures
@@ -185,16 +198,19 @@ def cross_fit(known: KnownOutcomes, *, seed: int, most: int | None = None) -> ND
     return probabilities
 
 
-def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], *, seed: int) -> OutcomeFigures:
+def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], alarm: float, *, seed: int) -> OutcomeFigures:
+    has_alarm, tracer_has = probabilities > alarm, known.suspicion > NOBODY_KNOWS
     draws = np.random.default_rng(seed)
     tasks = np.unique(known.task)
     rows_of = {task: np.flatnonzero(known.task == task) for task in tasks.tolist()}
-    heads, gains = [], []
+    heads, gains, fewer = [], [], []
     for _ in range(_DRAWS):
         rows = np.concatenate([rows_of[task] for task in draws.choice(tasks, len(tasks)).tolist()])
         if len(set(known.has_failed[rows].tolist())) < 2:
             continue
         heads.append(roc_auc_score(known.has_failed[rows], probabilities[rows]))
+        sound = rows[~known.has_failed[rows]]
+        fewer.append(float(tracer_has[sound].mean() - has_alarm[sound].mean()))
         gains.append(heads[-1] - roc_auc_score(known.has_failed[rows], known.suspicion[rows]))
     return OutcomeFigures(
         n_failed=int(known.has_failed.sum()),
@@ -203,6 +219,9 @@ def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], *, seed: 
         head_interval=_interval(heads),
         tracer=float(roc_auc_score(known.has_failed, known.suspicion)),
         gain_interval=_interval(gains),
+        false_alarms=float(has_alarm[~known.has_failed].mean()),
+        tracer_false_alarms=float(tracer_has[~known.has_failed].mean()),
+        fewer_interval=_interval(fewer),
     )
 
 

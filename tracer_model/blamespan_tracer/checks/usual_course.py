@@ -263,6 +263,24 @@ def learn_usual_course(traces: Iterable[MessageActionTrace]) -> UsualCourse | No
     )
 
 
+def learn_usual_courses(traces: Iterable[MessageActionTrace]) -> UsualCourses:
+    """Learn what is usual in each team that has `FEWEST_RUNS` sound runs or more."""
+    learnt = [learn_usual_course(runs) for runs in split_by_team(traces)]
+    return UsualCourses(tuple(course for course in learnt if course is not None))
+
+
+def split_by_team(traces: Iterable[MessageActionTrace]) -> list[list[MessageActionTrace]]:
+    """Split runs by team: a run belongs to the largest team that has all agents who act in it."""
+    by_agents: dict[frozenset[str], list[MessageActionTrace]] = defaultdict(list)
+    for trace in traces:
+        by_agents[frozenset(list_agents(trace))].append(trace)
+    teams: dict[frozenset[str], list[MessageActionTrace]] = {}
+    for agents, runs in sorted(by_agents.items(), key=lambda item: -len(item[0])):
+        team = next((team for team in teams if agents <= team), agents)
+        teams.setdefault(team, []).extend(runs)
+    return list(teams.values())
+
+
 def _most_exceptions(runs: int) -> int:
     return int(MOST_EXCEPTIONS * runs)
 
