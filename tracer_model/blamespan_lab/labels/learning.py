@@ -38,8 +38,8 @@ FEWEST = 8
 """Labelled failures that learning needs: of fewer nobody can tell better from worse."""
 
 _CURVE_SIZES = (8, 16, 24, 32, 48, 64, 80)
-_PENALTY = 2.0
-"""Of 1, 2, 3 and 10, cross-fitted on three teams that were learnt; the head reads too much to be held to 10."""
+_PENALTIES = (2.0, 10.0)
+"""Of the squares of the head's weights; taken is the one by which labelled steps of other tasks are likelier."""
 _AGENT_PART = 0.3
 _COVERAGE = 90.0
 _DRAWS = 1_000
@@ -67,6 +67,7 @@ class StepFigures:
         gain_interval: How much likelier the head makes the labelled step, in nats, 90 %: the gain exceeds the lower end
             with a confidence of 95 %.
         named: Of each failure, whether its step is named with the head.
+        penalty: Of the head's weights.
     """
 
     n: int
@@ -80,6 +81,7 @@ class StepFigures:
     broken: int
     gain_interval: tuple[float, float]
     named: tuple[bool, ...] = ()
+    penalty: float = _PENALTIES[-1]
 
     @property
     def is_better(self) -> bool:
@@ -209,9 +211,10 @@ def learn_step_head(team: TeamSteps, *, seed: int = 0) -> tuple[StepHead, StepFi
             f"expected at least {FEWEST} labelled failures whose step an agent took, got {len(steps)}. "
             "Label more with: blamespan annotate TRACES"
         )
-    priors = cross_fit(steps, team.groups, penalty=_PENALTY, agent_part=_AGENT_PART, seed=seed)
-    shares = [one.share(prior) for one, prior in zip(steps, priors, strict=True)]
-    figures = _measure(steps, shares, seed)
+    shares_by = {penalty: _cross_fit_shares(team, penalty, seed) for penalty in _PENALTIES}
+    penalty = max(shares_by, key=lambda penalty: _log_likelihood(steps, shares_by[penalty]))
+    shares = shares_by[penalty]
+    figures = replace(_measure(steps, shares, seed), penalty=penalty)
     ahead = [mass_ahead(of_run, one.step) for one, of_run in zip(steps, shares, strict=True)]
     about = {
         "labels": figures.n,
@@ -221,11 +224,22 @@ def learn_step_head(team: TeamSteps, *, seed: int = 0) -> tuple[StepHead, StepFi
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
         "agents": list(team.agents),
     }
-    return StepHead(_fit(steps), team.agents, mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+    return StepHead(
+        _fit(steps, penalty), team.agents, mass_holding(ahead, _COVERAGE), figures.is_better, about
+    ), figures
 
 
-def _fit(steps: Sequence[LabelledSteps]) -> StepPrior:
-    return fit_prior(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
+def _fit(steps: Sequence[LabelledSteps], penalty: float) -> StepPrior:
+    return fit_prior(steps, penalty=penalty, agent_part=_AGENT_PART)
+
+
+def _cross_fit_shares(team: TeamSteps, penalty: float, seed: int) -> list[NDArray[np.float64]]:
+    priors = cross_fit(team.failures, team.groups, penalty=penalty, agent_part=_AGENT_PART, seed=seed)
+    return [one.share(prior) for one, prior in zip(team.failures, priors, strict=True)]
+
+
+def _log_likelihood(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64]]) -> float:
+    return float(sum(np.log(of_run[one.step] + _LEAST) for one, of_run in zip(steps, shares, strict=True)))
 
 
 def measure_curve(team: TeamSteps, *, seed: int = 0) -> list[CurvePoint]:
@@ -314,12 +328,13 @@ class LeftOutFigures:
     place: float
 
 
-def measure_left_out(team: TeamSteps, kinds: Sequence[str], *, seed: int = 0) -> LeftOutFigures:
+def measure_left_out(team: TeamSteps, kinds: Sequence[str], penalty: float, *, seed: int = 0) -> LeftOutFigures:
     """Measure a head on kinds of faults that it has not learnt, beside what needs no tracer at all.
 
     Args:
         team: The labelled failures.
         kinds: What kind each is of; where all are of one, only tasks are left out.
+        penalty: As it was chosen for all of them.
         seed: Of the folds of tasks.
     """
     steps, groups = team.failures, team.groups
@@ -333,7 +348,7 @@ def measure_left_out(team: TeamSteps, kinds: Sequence[str], *, seed: int = 0) ->
             one for one, other_fold, other in zip(steps, folds, grouped, strict=True)
             if other_fold != fold and (other != kind or len(set(grouped)) == 1)
         ]  # fmt: skip
-        prior = _fit(learnt) if learnt else None
+        prior = _fit(learnt, penalty) if learnt else None
         turn = Counter(_turn(one.run.trace, one.step) for one in of_others or steps).most_common(1)[0][0]
         place = Counter(one.step for one in of_others or steps).most_common(1)[0][0]
         hits += [

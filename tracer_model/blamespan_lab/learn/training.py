@@ -128,7 +128,7 @@ def train_team(
         team = read_steps(agreed, tracer)
         head, figures = learn_step_head(team, seed=seed)
         kinds = [_kind_of(one.run) for one in team.failures]
-        left_out = measure_left_out(team, kinds, seed=seed)
+        left_out = measure_left_out(team, kinds, figures.penalty, seed=seed)
         by_itself = measure_named(team, AutoTracer.bundled())
         is_better = head.is_better and figures.after >= max(left_out.agent, left_out.place)
         replace(head, is_better=is_better).save(folder / STEP_HEAD_FILE)
