@@ -27,9 +27,7 @@ Examples:
 @click.argument("program", metavar="[MODULE:FACTORY]", required=False)
 @click.option("--tasks", "tasks_file", type=_PATH, metavar="FILE", help='A task on each line; .jsonl: {"task": ...}.')
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether the answer is right.")
-@click.option(
-    "--runs", "recorded", type=_PATH, multiple=True, metavar="TRACES", help="Learn from these, too; repeatable."
-)
+@click.option("--runs", type=_PATH, multiple=True, metavar="TRACES", help="Learn from these, too; repeatable.")
 @click.option("--labels", type=_PATH, metavar="FILE", help="Of --runs.  [default: labels.jsonl beside them]")
 @click.option(
     "--budget", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="Runs with a fault."

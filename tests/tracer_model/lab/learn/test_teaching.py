@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 
@@ -19,6 +19,7 @@ from blamespan.learning import LearnSettings
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
 from blamespan_lab.learn.campaign import Budget, Cost, Made
+from blamespan_lab.learn.command import learn as learn_command
 from blamespan_lab.learn.folder import Done
 from blamespan_lab.learn.report import figures_of, lines_of
 from blamespan_lab.learn.teaching import read_tasks
@@ -203,6 +204,13 @@ def test_setting_that_is_not_known_is_refused_with_the_nearest() -> None:
     """A typing error must not cost a campaign."""
     with pytest.raises(ConfigError, match=r"no setting 'budgets'\. Did you mean 'budget'"):
         blamespan.learn("teams:team", ["Add."], budgets=3)
+
+
+def test_every_option_is_a_setting() -> None:
+    """The command and `blamespan.learn` take the same settings, by the same names."""
+    options = {option.name for option in learn_command.params} - {"program", "tasks_file", "check"}
+
+    assert options - {"dry_run", "wants_json"} == {one.name for one in fields(LearnSettings)}
 
 
 def test_help_shows_a_real_example() -> None:
