@@ -1,12 +1,16 @@
 """What learning a team is worth, on tasks it has not seen.
 
     scripts/bench learn [--quick] [--only TEAM] [--folder FOLDER] [--json]
+    scripts/bench learn --recorded TRACES TRACES ...
 
 The teams of `examples/learn` (AutoGen: orders; LangGraph: flats) and of `learn_teams` (AutoGen: incidents; LangGraph:
 reports) answer by what they read, so that a fault has consequences. Each is learnt on 30 tasks; then faults are put
 into runs of 30 other tasks, by another seed, and the tracer is asked with what it learnt and without. It knows that
 these failed; whether sound runs are called failed is asked without saying how they ended. Exit code 1 where a bar is
 missed.
+
+With --recorded it is asked what is usual in runs of others, whose outcome is known: learnt from the sound runs of half
+of the tasks, and held against the other half; then the other way round.
 """
 
 from __future__ import annotations
@@ -27,14 +31,17 @@ import click
 from tests.benchmarks.machine import describe, versions
 
 import blamespan
+from blamespan.analysis.sources import runs_in
 from blamespan.analysis.summary.statistics import Share
 from blamespan.attribution import NOBODY_KNOWS
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.learn.campaign import Budget
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.teaching import make_recipe, make_runs
 from blamespan_tracer.auto.tracer import AutoTracer
-from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE
+from blamespan_tracer.checks import apply_checks
+from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, learn_usual_courses
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
@@ -111,7 +118,12 @@ def main() -> None:
     parser.add_argument("--only", choices=sorted(TEAMS), help="this team alone")
     parser.add_argument("--folder", type=Path, help="keep the campaigns there, and go on with those that are there")
     parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--recorded", type=Path, nargs="+", help="what is usual in these runs, instead")
     chosen = parser.parse_args()
+    if chosen.recorded:
+        for path in chosen.recorded:
+            click.echo(f"{path.name}: {measure_recorded(path)}")
+        return
     sys.path[:0] = map(str, PLACES)
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, PLACES))
     names = [chosen.only] if chosen.only else list(TEAMS)
@@ -219,6 +231,22 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
         ),
         Row("from command to use, minutes of two free cores", None, took_min, "<= 5", is_quick or took_min <= 5),
     ]
+
+
+def measure_recorded(path: Path) -> str:
+    """Say how many runs of a file leave the usual course of its sound runs of other tasks."""
+    traces = [run.trace for run in runs_in([path]) if not isinstance(run, UnreadableInput)]
+    tasks = sorted({trace.task for trace in traces})
+    broken: dict[str, list[bool]] = {"succeeded": [], "failed": []}
+    for half in (set(tasks[::2]), set(tasks[1::2])):
+        sound = [trace for trace in traces if trace.outcome == "succeeded" and trace.task in half]
+        courses = learn_usual_courses(sound)
+        for trace in traces:
+            if trace.task not in half and trace.outcome in broken and courses.course_of(trace) is not None:
+                results = apply_checks(courses.checks(), trace)
+                broken[trace.outcome].append(any(result.outcome == "fail" for result in results))
+    disturbed, found = (_format(Share(sum(hits), len(hits))) if hits else "none" for hits in broken.values())
+    return f"sound runs disturbed {disturbed}; failed ones found {found}"
 
 
 def _use(folder: Path, names: Sequence[str]) -> AutoTracer:

@@ -290,7 +290,8 @@ class _Deeds:
     """What the agents of one run do, and when.
 
     Attributes:
-        decisions: Steps that an agent decides, announcements of calls left out.
+        steps: All of the run.
+        decisions: Those that an agent decides, announcements of calls left out.
         first: The first step at which each key is seen, and
         last: the last.
         broken: The first step that is not like what its agent else does.
@@ -298,6 +299,7 @@ class _Deeds:
         tools: What is called.
     """
 
+    steps: tuple[Step, ...]
     decisions: tuple[Step, ...]
     first: Mapping[Key, int]
     last: Mapping[Key, int]
@@ -319,7 +321,7 @@ class _Deeds:
                 last[step.agent, deed] = step.index
             for deed, holds in _manners_of(step, run, said):
                 if not holds:
-                    broken.setdefault((step.agent, deed), step.index)
+                    broken.setdefault((step.agent, deed), _first_shown(step, run.trace))
                 elif (step.agent, deed) not in broken:
                     first.setdefault((step.agent, deed), step.index)
                     last[step.agent, deed] = step.index
@@ -331,7 +333,7 @@ class _Deeds:
             first[end.agent, "ends"] = last[end.agent, "ends"] = end.index
         agents = tuple(dict.fromkeys(step.agent for step in decisions))
         tools = tuple(dict.fromkeys(run.tool_of(step) for step in decisions if step.kind == "tool_call"))
-        return cls(decisions, first, last, broken, agents, tools)
+        return cls(run.trace.steps, decisions, first, last, broken, agents, tools)
 
     def messages(self, agent: str) -> list[Step]:
         """List what an agent says."""
@@ -349,6 +351,14 @@ def _announces(step: Step, trace: MessageActionTrace) -> bool:
     return step.kind == "message" and any(
         other.kind == "tool_call" and other.agent == step.agent and other.content in step.content for other in following
     )
+
+
+def _first_shown(step: Step, trace: MessageActionTrace) -> int:
+    """Return the step that shows a call first: the message that announces it, where one does."""
+    if step.kind != "tool_call":
+        return step.index
+    own = (trace.steps[index] for index in step.inputs if trace.steps[index].agent == step.agent)
+    return next((one.index for one in own if step.content in one.content), step.index)
 
 
 def _deeds_of(step: Step, run: ExaminedRun) -> Iterator[str]:
@@ -514,7 +524,7 @@ def _find_missing(habit: Habit, deeds: _Deeds) -> Finding | None:
     elif given not in deeds.first:
         return None
     elif habit.comes == "before":
-        step, when = _at(deeds, deeds.first[given]), f" before {_describe(*given)}"
+        step, when = deeds.steps[deeds.first[given]], f" before {_describe(*given)}"
         if deeds.first.get(key, step.index) < step.index:
             return None
     else:
@@ -528,7 +538,7 @@ def _find_missing(habit: Habit, deeds: _Deeds) -> Finding | None:
 
 def _usual_place(habit: Habit, deeds: _Deeds) -> Step:
     if (habit.agent, habit.deed) in deeds.broken:
-        return _at(deeds, deeds.broken[habit.agent, habit.deed])
+        return deeds.steps[deeds.broken[habit.agent, habit.deed]]
     own = [step for step in deeds.decisions if step.agent == habit.agent]
     if not own:
         before = [step for step in deeds.decisions if step.agent == habit.follows]
@@ -537,10 +547,6 @@ def _usual_place(habit: Habit, deeds: _Deeds) -> Step:
         return deeds.decisions[-1]
     messages = deeds.messages(habit.agent)
     return own[0] if habit.deed.startswith("calls ") or not messages else messages[min(habit.turn, len(messages) - 1)]
-
-
-def _at(deeds: _Deeds, index: int) -> Step:
-    return next(step for step in deeds.decisions if step.index == index)
 
 
 def _describe(agent: str, deed: str) -> str:
