@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
-from itertools import permutations
+from itertools import groupby, permutations
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -541,8 +541,9 @@ def _usual_place(habit: Habit, deeds: _Deeds) -> Step:
         return deeds.steps[deeds.broken[habit.agent, habit.deed]]
     own = [step for step in deeds.decisions if step.agent == habit.agent]
     if not own:
-        before = [step for step in deeds.decisions if step.agent == habit.follows]
-        return (before or deeds.decisions)[-1]
+        by_turn = groupby(deeds.decisions, lambda step: step.agent)
+        turns = (list(steps) for agent, steps in by_turn if agent == habit.follows)
+        return next(turns, list(deeds.decisions))[-1]
     if habit.deed == "ends":
         return deeds.decisions[-1]
     messages = deeds.messages(habit.agent)

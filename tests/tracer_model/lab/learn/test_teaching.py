@@ -26,6 +26,7 @@ from blamespan_lab.learn.teaching import read_tasks
 from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import WrittenFault
 from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+from tests.tracer_model.schemata.test_command import written
 
 AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
 WRONG = 3
@@ -187,6 +188,25 @@ def test_misuse_is_said_before_anything_runs() -> None:
         blamespan.learn(lambda: None, ["Add."])
     with pytest.raises(BlamespanError, match="expected a list of tasks"):
         blamespan.learn("teams:team", out="runs/learn/nothing")
+
+
+def test_recorded_sound_runs_teach_what_is_usual_without_a_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 24 sound runs alone: a run without its auditor then looks failed, its sound twin does not."""
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+    (tmp_path / "runs.db").touch()
+    path = written(tmp_path / "traces.jsonl", *(trace_of(number, outcome="succeeded") for number in range(24)))
+    learnt = blamespan.learn(runs=[path], out=tmp_path / "learnt")
+    twin = replace(trace_of(900, outcome="unknown"))
+    steps = [step for step in twin.steps if step.agent != "Auditor"]
+    lacking = replace(twin, steps=tuple(replace(step, index=index) for index, step in enumerate(steps)))
+    lacks, sound = load_tracer("auto").attribute([lacking, twin])
+
+    assert learnt.lines[1].endswith("habits of 4 agents, by 24 sound runs and no label")
+    assert learnt.lines[-1].startswith("use       what is usual, from now on")
+    assert (lacks.word, lacks.agents[0].agent) == ("looks failed", "Clerk")
+    assert sound.word == "no sign of failure"
 
 
 def test_money_is_a_bound_by_the_prices_of_what_is_read_and_written() -> None:
