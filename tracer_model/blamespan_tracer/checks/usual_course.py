@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby, permutations
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
+from weakref import WeakKeyDictionary
 
 from blamespan.errors import TracerUnavailable
 from blamespan.taxonomy import mode
@@ -120,7 +121,7 @@ class UsualCourse:
 
     def find(self, run: ExaminedRun, kind: Kind) -> Iterator[Finding]:
         """Yield where a run leaves the course; nothing of a run with agents, or tools, that sound runs never had."""
-        deeds = _Deeds.read(run)
+        deeds = _KNOWN.get(run) or _KNOWN.setdefault(run, _Deeds.read(run))
         if not deeds.decisions or not (set(self.agents) >= set(deeds.agents) and set(self.tools) >= set(deeds.tools)):
             return
         seen: set[Key] = set()
@@ -343,6 +344,10 @@ class _Deeds:
         """Return who acts before an agent's first step."""
         index = self.agents.index(agent)
         return self.agents[index - 1] if index else ""
+
+
+_KNOWN: Final[WeakKeyDictionary[ExaminedRun, _Deeds]] = WeakKeyDictionary()
+"""What was read of runs that are examined now: five checks ask for it."""
 
 
 def _announces(step: Step, trace: MessageActionTrace) -> bool:
