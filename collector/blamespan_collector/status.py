@@ -15,13 +15,14 @@ from blamespan.plugins import load_part
 from blamespan_collector.local_runs import default_store
 from blamespan_collector.store import RunStore
 
-__all__ = ["OUTCOME_HEAD_FILE", "SCHEMATA_FILE", "STEP_HEAD_FILE", "status"]
-
 OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
 """Name of the head for outcomes, where `blamespan lab train --outcomes` writes it beside a store."""
 
 STEP_HEAD_FILE: Final = "steps.safetensors"
 """Name of the head for steps, where `blamespan lab train --labels` writes it beside a store."""
+
+USUAL_COURSE_FILE: Final = "usual.json"
+"""Name of the file in which `blamespan learn` keeps what is usual in sound runs, beside a store."""
 
 SCHEMATA_FILE: Final = "schemata.toml"
 """Name of the file in which `blamespan schemata` keeps known failures beside a store."""
@@ -46,6 +47,8 @@ def status(store: Path | None, *, as_json: bool) -> None:
     click.echo(f"outcomes      {counts['failed']} failed, {counts['succeeded']} succeeded, {counts['unknown']} unknown")
     refused = f", {document['unreadable_labels']} unreadable lines" if document["unreadable_labels"] else ""
     click.echo(f"labels        {document['labels']} in {LABELS_FILE}{refused}")
+    how = "blamespan learn finds it in 20 sound runs"
+    click.echo(f"usual course  {_format_head(document['usual_course'], how, _describe_usual)}")
     how = "blamespan lab train --outcomes learns one from 20 failed and 20 sound runs"
     click.echo(f"outcome head  {_format_head(document['outcome_head'], how, _describe_outcomes)}")
     how = "blamespan lab train --labels learns one from 8 labelled failures, better from 25"
@@ -66,6 +69,7 @@ def _describe(path: Path) -> dict[str, Any]:
         "runs": RunStore(path).count_outcomes(),
         "labels": len(labels),
         "unreadable_labels": len(refused),
+        "usual_course": _describe_head(path.parent / USUAL_COURSE_FILE, "usual_figures"),
         "outcome_head": _describe_head(path.parent / OUTCOME_HEAD_FILE, "outcome_figures"),
         "step_head": _describe_head(path.parent / STEP_HEAD_FILE, "step_figures"),
     }
@@ -87,6 +91,10 @@ def _format_head(head: dict[str, Any] | None, how: str, describe: Callable[[dict
         return str(head["error"])
     use = "in use" if head["is_in_use"] else "not in use, as it is not measurably better"
     return f"{use}: {describe(head)}"
+
+
+def _describe_usual(courses: dict[str, Any]) -> str:
+    return "; ".join(f"{', '.join(team['agents'])} by {team['runs']} sound runs" for team in courses["teams"])
 
 
 def _describe_outcomes(head: dict[str, Any]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from blamespan.errors import ConfigError
 from blamespan.plugins import load_part
-
-__all__ = ["Learnt", "learn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Learnt:
     """What a team's runs taught the tracer.
 
     Attributes:
-        lines: The same in six lines, for people.
+        lines: The same in a few lines, for people.
         figures: The same for programs: what was made, how often the decisive step is named before and after, what is
             well known, what it cost.
         folder: Where runs, labels and what was learnt are kept.
@@ -30,22 +30,63 @@ class Learnt:
     is_used: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LearnSettings:
+    """How a team is learnt.
+
+    Attributes:
+        runs: Recorded runs to learn from, too: files or folders of traces.
+        labels: What is known of these; `labels.jsonl` beside them by default.
+        out: Folder of the campaign; `runs/learn/PROGRAM` by default.
+        budget: Most runs with a fault.
+        tokens: Most tokens of models in all runs.
+        max_cost: Most money for them, by the prices.
+        price_in: Of a million tokens that models read, and
+        price_out: that they write, in the currency of *max_cost*.
+        minutes: Most minutes that runs may take.
+        timeout_s: Seconds after which one run is stopped.
+        writer: `operators`, or `model` for an LLM at `BLAMESPAN_MANIPULATOR_URL`.
+        seed: Same seed, same faults.
+        processes: Runs at once; all cores by default.
+        use: Whether what is better is put beside this user's store, where every tracer finds it.
+
+    Raises:
+        ConfigError: if there is a bound on money, and no price.
+    """
+
+    runs: Sequence[str | Path] = ()
+    labels: str | Path | None = None
+    out: str | Path | None = None
+    budget: int = 300
+    tokens: int | None = None
+    max_cost: float | None = None
+    price_in: float = 0.0
+    price_out: float = 0.0
+    minutes: float | None = None
+    timeout_s: float = 120.0
+    writer: str = "operators"
+    seed: int = 0
+    processes: int | None = None
+    use: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max_cost is not None and not (self.price_in or self.price_out):
+            raise ConfigError(
+                f"a bound of {self.max_cost:g} on money needs prices to count by, got none. Give what a million tokens "
+                "cost: --price-in and --price-out, or a bound on --tokens"
+            )
+
+
+Progress = Callable[[str, int, int], None]
+
+
 def learn(
     program: str | Callable[[], Any] | None = None,
     tasks: Sequence[str] = (),
     check: str | Callable[[str, str], Any] | None = None,
     *,
-    runs: Sequence[str | Path] = (),
-    labels: str | Path | None = None,
-    out: str | Path | None = None,
-    budget: int = 300,
-    tokens: int | None = None,
-    minutes: float | None = None,
-    timeout_s: float = 120.0,
-    writer: str = "operators",
-    seed: int = 0,
-    processes: int | None = None,
-    use: bool = True,
+    on_progress: Progress = lambda title, done, total: None,
+    **settings: Any,
 ) -> Learnt:
     """Run a team clean and with faults put into it, and teach the tracer the failures of this very team.
 
@@ -60,40 +101,16 @@ def learn(
         tasks: What the program is asked.
         check: `module:function` or the function of (answer, task): whether the answer is right. Without it, the
             factory's attribute `check` is taken, if it has one.
-        runs: Recorded runs to learn from, too: files or folders of traces.
-        labels: What is known of these; `labels.jsonl` beside them by default.
-        out: Folder of the campaign; `runs/learn/PROGRAM` by default.
-        budget: Most runs with a fault.
-        tokens: Most tokens of models in those.
-        minutes: Most minutes that they may take.
-        timeout_s: Seconds after which one run is stopped.
-        writer: `operators`, or `model` for an LLM at `BLAMESPAN_MANIPULATOR_URL`.
-        seed: Same seed, same faults.
-        processes: Runs at once; all cores by default.
-        use: Whether what is better is put beside this user's store, where every tracer finds it.
+        on_progress: Told what is done, and how many runs of how many.
+        settings: Those of `LearnSettings`: `budget=600, minutes=20`.
 
     Raises:
         ConfigError: if an argument is wrong, or the program cannot be run.
         BlamespanError: if no task succeeds without a fault, no fault makes any run fail, or the disk is full.
         MissingExtra: if no framework that could be recorded is installed, or no packages to learn with.
     """
-    teach = load_part("learn")
-    return cast(
-        Learnt,
-        teach(
-            program,
-            tasks,
-            check,
-            runs=runs,
-            labels=labels,
-            out=out,
-            budget=budget,
-            tokens=tokens,
-            minutes=minutes,
-            timeout_s=timeout_s,
-            writer=writer,
-            seed=seed,
-            processes=processes,
-            use=use,
-        ),
-    )
+    known = [one.name for one in fields(LearnSettings)]
+    if unknown := next((name for name in settings if name not in known), None):
+        near = get_close_matches(unknown, known, n=1, cutoff=0.0)[0]
+        raise ConfigError(f"learn() has no setting {unknown!r}. Did you mean {near!r}?")
+    return cast(Learnt, load_part("learn")(program, tasks, check, LearnSettings(**settings), on_progress))

@@ -37,6 +37,7 @@ PARTS = {
     "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
     "retry": "blamespan_lab.rerun.feedback.retrying:retry",
     "step_figures": "blamespan_tracer.step_head:read_step_figures",
+    "usual_figures": "blamespan_tracer.checks.usual_course:read_usual_figures",
     "store_importer": "blamespan_collector.judged_runs:StoreImporter",
     "store_folder": "blamespan_collector.local_runs:store_folder",
     "stored_runs": "blamespan_collector.judged_runs:judged_runs",

@@ -1,11 +1,16 @@
 """What learning a team is worth, on tasks it has not seen.
 
-    scripts/bench learn [--quick] [--only TEAM] [--json]
+    scripts/bench learn [--quick] [--only TEAM] [--folder FOLDER] [--json]
+    scripts/bench learn --recorded TRACES TRACES ...
 
-The teams of `examples/learn` (AutoGen: orders; LangGraph: flats) answer by what they read, so that a fault has
-consequences. Each is learnt on 30 tasks; then faults are put into runs of 30 other tasks, by another seed, and the
-tracer is asked with what it learnt and without. It knows that these failed; whether sound runs are called failed is
-asked without saying how they ended. Exit code 1 where a bar is missed.
+The teams of `examples/learn` (AutoGen: orders; LangGraph: flats) and of `learn_teams` (AutoGen: incidents; LangGraph:
+reports) answer by what they read, so that a fault has consequences. Each is learnt on 30 tasks; then faults are put
+into runs of 30 other tasks, by another seed, and the tracer is asked with what it learnt and without. It knows that
+these failed; whether sound runs are called failed is asked without saying how they ended. Exit code 1 where a bar is
+missed.
+
+With --recorded it is asked what is usual in runs of others, whose outcome is known: learnt from the sound runs of half
+of the tasks, and held against the other half; then the other way round.
 """
 
 from __future__ import annotations
@@ -15,8 +20,9 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -24,17 +30,27 @@ from tempfile import TemporaryDirectory
 import click
 from tests.benchmarks.machine import describe, versions
 
+import blamespan
+from blamespan.analysis.sources import runs_in
 from blamespan.analysis.summary.statistics import Share
 from blamespan.attribution import NOBODY_KNOWS
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.learn.campaign import Budget
 from blamespan_lab.learn.folder import Done, LearnFolder
-from blamespan_lab.learn.teaching import learn, make_recipe, make_runs
+from blamespan_lab.learn.teaching import make_recipe, make_runs
 from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.checks import apply_checks
+from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, learn_usual_courses
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "learn"
+PLACES = (Path(__file__).resolve().parents[2] / "examples" / "learn", Path(__file__).parent / "learn_teams")
+VARIABLES = {
+    USUAL_COURSE_FILE: "BLAMESPAN_USUAL_COURSE",
+    STEP_HEAD_FILE: "BLAMESPAN_STEP_HEAD",
+    OUTCOME_HEAD_FILE: "BLAMESPAN_OUTCOME_HEAD",
+}
 ABSENCES = ("mast:FM-2.4", "mast:FM-3.1", "mast:FM-3.2")
 """What is not there: a fact, the rest of the run, a check."""
 
@@ -69,7 +85,12 @@ def make_flats(count: int, seed: int) -> list[str]:
     ]
 
 
-TEAMS = {"orders": ("orders_autogen", make_orders), "flats": ("flats_langgraph", make_flats)}
+TEAMS: dict[str, tuple[str, Callable[[int, int], list[str]]]] = {
+    "orders": ("orders_autogen", make_orders),
+    "incidents": ("incidents_autogen", lambda count, seed: import_module("incidents_autogen").make_tasks(count, seed)),
+    "flats": ("flats_langgraph", make_flats),
+    "reports": ("reports_langgraph", lambda count, seed: import_module("reports_langgraph").make_tasks(count, seed)),
+}
 
 
 @dataclass(frozen=True)
@@ -95,13 +116,20 @@ def main() -> None:
     parser = argparse.ArgumentParser("scripts/bench learn", description="What learning a team is worth.")
     parser.add_argument("--quick", action="store_true", help="few faults: rough")
     parser.add_argument("--only", choices=sorted(TEAMS), help="this team alone")
+    parser.add_argument("--folder", type=Path, help="keep the campaigns there, and go on with those that are there")
     parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--recorded", type=Path, nargs="+", help="what is usual in these runs, instead")
     chosen = parser.parse_args()
-    sys.path.insert(0, str(EXAMPLES))
-    os.environ["PYTHONPATH"] = str(EXAMPLES)
+    if chosen.recorded:
+        for path in chosen.recorded:
+            click.echo(f"{path.name}: {measure_recorded(path)}")
+        return
+    sys.path[:0] = map(str, PLACES)
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, PLACES))
     names = [chosen.only] if chosen.only else list(TEAMS)
-    with TemporaryDirectory() as folder:
-        tables = {name: measure(name, Path(folder) / name, is_quick=chosen.quick) for name in names}
+    with TemporaryDirectory() as temporary:
+        folder = chosen.folder or Path(temporary)
+        tables = {name: measure(name, folder / name, is_quick=chosen.quick) for name in names}
     if chosen.json:
         click.echo(json.dumps({name: [_as_json(row) for row in rows] for name, rows in tables.items()}))
     else:
@@ -125,7 +153,7 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
     program, check = f"{module}:make", f"{module}:is_right"
     n_tasks, n_faults = (10, 60) if is_quick else (30, 300)
     began_s = _cpu_s()
-    learnt = learn(program, make_tasks(n_tasks, 1), check, out=folder, budget=n_faults, use=False)
+    learnt = blamespan.learn(program, make_tasks(n_tasks, 1), check, out=folder, budget=n_faults, use=False)
     took_min = (_cpu_s() - began_s) / 60 / 2
     fresh = LearnFolder(folder / "fresh", {})
     made = make_runs(program, check, make_tasks(n_tasks, 2), fresh, make_recipe(seed=1), Budget(n_faults // 2))
@@ -133,13 +161,30 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
     failed = [done for done in made.of("flipped") if done.is_replayed]
     sound = [done for done in (*made.of("clean"), *made.of("harmless")) if done.succeeded]
     kinds = {kind for done in failed if (kind := _kind(done)) in ABSENCES}
-    before, after = AutoTracer.bundled(), _taught(folder)
-    named = {tracer: _named(tracer, failed, runs) for tracer in (before, after)}
+    clean = [done for done in sound if done.what == "clean"]
+    before, usual, after = AutoTracer.bundled(), _use(folder, (USUAL_COURSE_FILE,)), _use(folder, tuple(VARIABLES))
+    named = {tracer: _named(tracer, failed, runs) for tracer in (before, usual, after)}
+    told = {tracer: _called_failed(tracer, failed, runs) for tracer in (before, usual, after)}
     agents = [runs[done.trace_id].trace.steps[done.decisive or 0].agent for done in failed]
     always = max(agents.count(agent) for agent in agents)
     steps, figures, made_runs = named[before], learnt.figures["steps"], learnt.figures["runs"]
     absent = [index for index, done in enumerate(failed) if _kind(done) in kinds]
     return [
+        _row(
+            "usual course alone, absences: found, step",
+            None,
+            [told[usual][i] and named[usual][0][i] for i in absent],
+            ">= 60 %",
+            lambda was, now: now >= 0.60,
+        ),
+        _row("usual course alone, all kinds: step", steps[0], named[usual][0]),
+        _row(
+            "usual course alone, sound without fault disturbed",
+            _called_failed(before, clean, runs),
+            _called_failed(usual, clean, runs),
+            "<= 3 %",
+            lambda was, now: now <= 0.03,
+        ),
         _row(
             "step named, fresh tasks",
             steps[0],
@@ -173,8 +218,8 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
         ),
         _row(
             "failed runs called failed, fresh tasks",
-            _called_failed(before, failed, runs),
-            _called_failed(after, failed, runs),
+            told[before],
+            told[after],
         ),
         _row(
             "replayed label is the injected step",
@@ -188,10 +233,27 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
     ]
 
 
-def _taught(folder: Path) -> AutoTracer:
-    """Make the tracer with what was learnt, where that is better."""
-    for variable, name in (("BLAMESPAN_STEP_HEAD", STEP_HEAD_FILE), ("BLAMESPAN_OUTCOME_HEAD", OUTCOME_HEAD_FILE)):
-        os.environ[variable] = str(folder / name) if (folder / name).exists() else "none"
+def measure_recorded(path: Path) -> str:
+    """Say how many runs of a file leave the usual course of its sound runs of other tasks."""
+    traces = [run.trace for run in runs_in([path]) if not isinstance(run, UnreadableInput)]
+    tasks = sorted({trace.task for trace in traces})
+    broken: dict[str, list[bool]] = {"succeeded": [], "failed": []}
+    for half in (set(tasks[::2]), set(tasks[1::2])):
+        sound = [trace for trace in traces if trace.outcome == "succeeded" and trace.task in half]
+        courses = learn_usual_courses(sound)
+        for trace in traces:
+            if trace.task not in half and trace.outcome in broken and courses.course_of(trace) is not None:
+                results = apply_checks(courses.checks(), trace)
+                broken[trace.outcome].append(any(result.outcome == "fail" for result in results))
+    disturbed, found = (_format(Share(sum(hits), len(hits))) if hits else "none" for hits in broken.values())
+    return f"sound runs disturbed {disturbed}; failed ones found {found}"
+
+
+def _use(folder: Path, names: Sequence[str]) -> AutoTracer:
+    """Make the tracer with some of what was learnt, where that is better."""
+    for name, variable in VARIABLES.items():
+        is_used = name in names and (folder / name).exists()
+        os.environ[variable] = str(folder / name) if is_used else "none"
     return AutoTracer.in_use()
 
 

@@ -55,8 +55,9 @@ _SPACE = re.compile(r"\s+")
 
 
 def checks_of_steps() -> dict[str, Check]:
-    """Return the checks that one step can break, by name: how a run ends shows only at its end."""
-    in_use = [check for check in checks_in_use() if not check.examine.__module__.endswith(".endings")]
+    """Return the checks that one step can break, by name: how a run ends, and what it lacks, shows only at its end."""
+    of_runs = (".endings", ".usual_course")
+    in_use = [check for check in checks_in_use() if not check.examine.__module__.endswith(of_runs)]
     return {check.name: check for check in (*MESSAGE_CHECKS, *in_use)}
 
 

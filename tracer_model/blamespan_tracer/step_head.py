@@ -4,38 +4,80 @@ Who errs, and where in a run, differs from team to team: a dozen labels of one t
 runs of others. So none is bundled. `blamespan lab train --labels` learns one; the tracer `auto` uses it where it was
 measurably better than the tracer by itself. It begins as the tracer's own opinion, and learns how far to leave it.
 
-Dims: T steps of a run, P plain features.
+Dims: T steps of a run, F features of a step.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
-from blamespan_tracer.auto.step_prior import StepPrior, prior_features
+from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, evidence_features
+from blamespan_tracer.auto.step_prior import PRIOR_FEATURES, StepPrior, prior_features
+from blamespan_tracer.checks.usual_course import PREFIX, Kind
 from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import write_weights
 
-__all__ = ["STEP_HEAD_FILE", "StepHead", "opinion_of_tracer", "read_step_figures", "step_head_in_use"]
+if TYPE_CHECKING:
+    from blamespan_tracer.auto.tracer import ReadRun
 
 STEP_HEAD_FILE: Final = "steps.safetensors"
 """Name of the head beside the collector's store."""
 
 _VARIABLE: Final = "BLAMESPAN_STEP_HEAD"
-_FORMAT: Final = "blamespan-steps-2"
+_FORMAT: Final = "blamespan-steps-3"
 _LEAST_SHARE: Final = 1e-3
+_MOST_FINDINGS: Final = 3
 _NEVER: Final = -np.inf
-_N_FEATURES: Final = prior_features(np.zeros((1, len(PLAIN_FEATURES))), np.ones(1)).shape[1]
+_HABITS: Final = tuple(f"{PREFIX}{kind}" for kind in get_args(Kind))
+_COLUMNS: Final = (
+    *("share by the tracer", *PRIOR_FEATURES[: len(PLAIN_FEATURES)]),
+    *("share by the tracer, by length", *PRIOR_FEATURES[len(PLAIN_FEATURES) :]),
+    *EVIDENCE_FEATURES,
+    *(*_HABITS, "first off the usual course", "after what is off the usual course"),
+)
 
 Floats = NDArray[np.float64]
+
+
+def name_features(agents: Sequence[str]) -> tuple[str, ...]:
+    """Return what each column of `step_features` means."""
+    return (*_COLUMNS, *(f"{what} of {agent}" for agent in agents for what in ("step", "call")))
+
+
+def step_features(run: ReadRun, shares: Floats, agents: Sequence[str]) -> Floats:
+    """Lay out what the head reads of the steps of a run: (T, F).
+
+    That is where they stand and how they look, what speaks against them, where they leave the usual course, and whose
+    they are: a head knows one team.
+
+    Args:
+        run: As the tracer reads it.
+        shares: (T,) of the blame as the tracer sees it by itself.
+        agents: Of the team.
+    """
+    off = np.zeros((len(shares), len(_HABITS) + 2))
+    for result in run.results:
+        if result.outcome == "fail" and result.step is not None and result.check.name in _HABITS:
+            off[result.step, _HABITS.index(result.check.name)] += 1
+    off = np.minimum(off, _MOST_FINDINGS)
+    if off.any():
+        first = int(off.any(axis=1).argmax())
+        off[first, -2], off[first + 1 :, -1] = 1, 1
+    is_of = [
+        [holds for name in agents for holds in (step.agent == name, step.agent == name and step.kind == "tool_call")]
+        for step in run.trace.steps
+    ]
+    whose = np.array(is_of, np.float64).reshape(len(shares), 2 * len(agents))
+    return np.concatenate([prior_features(run.plain, shares), evidence_features(run.observed), off, whose], axis=1)
 
 
 def opinion_of_tracer(shares: Floats) -> Floats:
@@ -49,7 +91,8 @@ class StepHead:
     """What labels add to the tracer's opinion.
 
     Attributes:
-        prior: Scores steps by `prior_features`, the tracer the only one that is heard.
+        prior: Scores steps by `step_features`.
+        agents: Of the team.
         set_mass: Share of the blame that a step set must hold.
         is_better: Whether it was measurably better than the tracer by itself.
         figures: What was measured when it was learnt.
@@ -57,25 +100,31 @@ class StepHead:
     """
 
     prior: StepPrior
+    agents: tuple[str, ...]
     set_mass: float
     is_better: bool
     figures: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
 
-    def share(self, plain: Floats, shares: Floats, can_be_blamed: NDArray[np.bool_]) -> Floats:
-        """Return the (T,) shares of the blame.
+    def share(self, run: ReadRun, shares: Floats) -> Floats:
+        """Return the (T,) shares of the blame in a run with a step that can be blamed.
 
         Args:
-            plain: (T, P) of `plain_features`.
+            run: As the tracer reads it.
             shares: (T,) as the tracer sees it by itself.
-            can_be_blamed: (T,), at least one.
         """
-        scores = opinion_of_tracer(shares) + self.prior.score(prior_features(plain, shares))
-        return softmax(np.where(can_be_blamed, scores, _NEVER))
+        scores = opinion_of_tracer(shares) + self.prior.score(step_features(run, shares, self.agents))
+        return softmax(np.where(run.can_be_blamed, scores, _NEVER))
 
     def save(self, path: Path) -> str:
         """Write the file; return its digest."""
-        settings = {"set_mass": self.set_mass, "is_better": self.is_better, "figures": dict(self.figures)}
+        settings = {
+            "agents": list(self.agents),
+            "columns": list(name_features(self.agents)),
+            "set_mass": self.set_mass,
+            "is_better": self.is_better,
+            "figures": dict(self.figures),
+        }
         return write_weights(path, self.prior.tensors(), {"format": _FORMAT, "settings": json.dumps(settings)})
 
     @classmethod
@@ -89,10 +138,15 @@ class StepHead:
 
     @classmethod
     def _build(cls, tensors: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], digest: str) -> StepHead:
-        prior = StepPrior.from_tensors(tensors)
-        if prior.weights.shape != (_N_FEATURES,):
-            raise ValueError("features of another version")
-        return cls(prior, float(settings["set_mass"]), bool(settings["is_better"]), settings["figures"], digest=digest)
+        stored, agents = StepPrior.from_tensors(tensors), tuple(settings["agents"])
+        columns, wanted = list(settings["columns"]), name_features(agents)
+        if unknown := sorted(set(columns) - set(wanted)):
+            raise ValueError(f"features of another version: {unknown}")
+        if stored.weights.shape != (len(columns),):
+            raise ValueError(f"{len(columns)} names for {len(stored.weights)} weights")
+        prior = stored.by_name(columns, wanted)
+        set_mass, is_better = float(settings["set_mass"]), bool(settings["is_better"])
+        return cls(prior, agents, set_mass, is_better, settings["figures"], digest=digest)
 
 
 def step_head_in_use() -> StepHead | None:

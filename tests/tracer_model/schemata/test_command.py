@@ -105,6 +105,17 @@ def test_labels_confirm_failures_and_sound_runs_are_held_against_them(tmp_path: 
     assert [(one.mode, one.seen[0].by, one.seen[0].step) for one in file.read()] == [("blamespan:X3", "label ann", 3)]
 
 
+def test_failed_run_is_not_held_against_schemata_as_a_sound_one(tmp_path: Path, file: SchemataFile) -> None:
+    """A file of --sound may hold runs that failed: what they show speaks for the schema, and they are counted."""
+    runs = written(tmp_path / "runs.jsonl", FIRST)
+    others = written(tmp_path / "others.jsonl", replace(SECOND, outcome="failed"), replace(TWIN, outcome="succeeded"))
+    added = call("add", runs, "--step", 3, "--sound", others)
+
+    assert "left out 1 runs of --sound that are known to have failed" in added.stderr
+    assert "1 made" in added.stderr
+    assert "held against 1 sound runs" in added.stderr
+
+
 def test_runs_without_a_confirmed_failure_make_no_schema(tmp_path: Path, file: SchemataFile) -> None:
     """A run that nobody says to have failed teaches nothing; the error says how to confirm one."""
     answer = call("add", written(tmp_path / "runs.jsonl", TWIN))

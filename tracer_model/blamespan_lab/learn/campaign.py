@@ -18,6 +18,7 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.intercepting.boundaries import Said
 from blamespan.labels.people import PersonLabel
+from blamespan.learning import LearnSettings
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
@@ -34,8 +35,6 @@ from blamespan_lab.rerun.stress.campaign import planned
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.trial import Clean, Planned
 from blamespan_lab.rerun.stress.watching import longest_trace, seen_in
-
-__all__ = ["BY", "Budget", "Campaign", "Made", "cost_of", "differences"]
 
 _BATCH = 16
 """Orders between two looks at the budget; the same however many processes there are."""
@@ -58,11 +57,48 @@ class Budget:
         faults: Runs with a fault.
         tokens: Read and written, as models say; None for no limit.
         minutes: Of the clock; None for no limit.
+        money: By the prices; None for no limit.
+        price_in: Of a million tokens that models read, and
+        price_out: that they write.
     """
 
     faults: int = 300
     tokens: int | None = None
     minutes: float | None = None
+    money: float | None = None
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    @classmethod
+    def of(cls, settings: LearnSettings) -> Budget:
+        """Return that of a user's settings."""
+        prices = settings.price_in, settings.price_out
+        return cls(settings.budget, settings.tokens, settings.minutes, settings.max_cost, *prices)
+
+    def is_spent(self, cost: Cost, minutes: float) -> bool:
+        """Check whether nothing more may be run."""
+        spent = (cost.tokens, minutes, cost.money(self.price_in, self.price_out))
+        limits = (self.tokens, self.minutes, self.money)
+        return any(limit is not None and value >= limit for value, limit in zip(spent, limits, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What models were asked.
+
+    Attributes:
+        calls: How often.
+        tokens: That they read and wrote, as they say.
+        written: Of these, that they wrote.
+    """
+
+    calls: int = 0
+    tokens: int = 0
+    written: int = 0
+
+    def money(self, price_in: float, price_out: float) -> float:
+        """Return what that costs, by the prices of a million tokens that are read, and that are written."""
+        return ((self.tokens - self.written) * price_in + self.written * price_out) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +196,7 @@ class Campaign:
             trial: RecordedTrial = self.pool.ask(CleanRun(self.tasks[task]))
         except RunEnded as ended:
             return task, Done(key, "hung", f"it {ended}", succeeded=False), ()
-        run, (calls, tokens) = trial.run, cost_of(trial.spans)
+        run, cost = trial.run, cost_of(trial.spans)
         trace_id = run.trace_id if trial.spans else ""
         return task, Done(
             key,
@@ -169,8 +205,9 @@ class Campaign:
             answer=run.answer,
             succeeded=run.succeeded,
             error=run.error,
-            calls=calls,
-            tokens=tokens,
+            calls=cost.calls,
+            tokens=cost.tokens,
+            written=cost.written,
             is_sandbox=trial.is_sandbox,
         ), trial.spans  # fmt: skip
 
@@ -215,12 +252,7 @@ class Campaign:
         return len(waiting)
 
     def _is_spent(self) -> bool:
-        budget = self.budget
-        tokens = sum(done.tokens for done in self.folder.done.values())
-        minutes = (time.monotonic() - self._began_s) / 60
-        return (budget.tokens is not None and tokens >= budget.tokens) or (
-            budget.minutes is not None and minutes >= budget.minutes
-        )
+        return self.budget.is_spent(total_cost(self.folder.done.values()), (time.monotonic() - self._began_s) / 60)
 
     def _keep(self, done: Done, spans: Sequence[Span], label: PersonLabel | None) -> None:
         if done.key not in self.folder.done:
@@ -245,7 +277,7 @@ class Campaign:
         if trial.lacks or trace is None or trial.run.succeeded is None:
             reason = f"it calls {trial.lacks[:120]}, which was not recorded" if trial.lacks else "nobody can tell"
             return Done(key, "void", reason, fault=trial.fault), (), None
-        calls, tokens = cost_of(trial.spans)
+        cost = cost_of(trial.spans)
         done = Done(
             key,
             "harmless",
@@ -254,8 +286,9 @@ class Campaign:
             succeeded=trial.run.succeeded,
             error=trial.run.error,
             fault=trial.fault,
-            calls=calls,
-            tokens=tokens,
+            calls=cost.calls,
+            tokens=cost.tokens,
+            written=cost.written,
         )
         if trial.run.succeeded:
             return done, trial.spans, PersonLabel.of(trace, "no_failure", BY, source="told")
@@ -267,8 +300,9 @@ class Campaign:
             decisive=cause.step,
             is_replayed=cause.is_replayed,
             runs=1 + cause.runs,
-            calls=calls + cause.calls,
-            tokens=tokens + cause.calls * tokens // max(calls, 1),
+            calls=cost.calls + cause.calls,
+            tokens=cost.tokens + cause.calls * cost.tokens // max(cost.calls, 1),
+            written=cost.written + cause.calls * cost.written // max(cost.calls, 1),
         )
         if cause.step is None:
             return done, trial.spans, PersonLabel.of(trace, "failed", BY, source="told")
@@ -426,11 +460,17 @@ def _step_of_change(trace: MessageActionTrace, answer: RecordedAnswer, right: Sa
     return int(answer.step)
 
 
-def cost_of(spans: Iterable[Span]) -> tuple[int, int]:
+def cost_of(spans: Iterable[Span]) -> Cost:
     """Count how often models were asked, and the tokens that they say."""
     chats = [span for span in spans if span.attributes.get(words.OPERATION) == words.OPERATION_CHAT]
-    keys = words.INPUT_TOKENS, words.OUTPUT_TOKENS
-    return len(chats), sum(span.integer(key) or 0 for span in chats for key in keys)
+    read, written = (sum(span.integer(key) or 0 for span in chats) for key in (words.INPUT_TOKENS, words.OUTPUT_TOKENS))
+    return Cost(len(chats), read + written, written)
+
+
+def total_cost(done: Iterable[Done]) -> Cost:
+    """Add up what runs cost."""
+    counts = [(one.calls, one.tokens, one.written) for one in done]
+    return Cost(*map(sum, zip(*counts, strict=True))) if counts else Cost()
 
 
 def _why(done: Done) -> str:

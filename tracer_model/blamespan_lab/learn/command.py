@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from blamespan.errors import ConfigError
-
-__all__ = ["learn"]
+from blamespan.learning import LearnSettings
+from blamespan.learning import learn as teach
 
 _PATH = click.Path(path_type=Path)
 
@@ -26,14 +27,15 @@ Examples:
 @click.argument("program", metavar="[MODULE:FACTORY]", required=False)
 @click.option("--tasks", "tasks_file", type=_PATH, metavar="FILE", help='A task on each line; .jsonl: {"task": ...}.')
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether the answer is right.")
-@click.option(
-    "--runs", "recorded", type=_PATH, multiple=True, metavar="TRACES", help="Learn from these, too; repeatable."
-)
+@click.option("--runs", type=_PATH, multiple=True, metavar="TRACES", help="Learn from these, too; repeatable.")
 @click.option("--labels", type=_PATH, metavar="FILE", help="Of --runs.  [default: labels.jsonl beside them]")
 @click.option(
     "--budget", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="Runs with a fault."
 )
 @click.option("--tokens", type=click.IntRange(1), metavar="N", help="Most tokens of models.")
+@click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Most money for models.")
+@click.option("--price-in", type=click.FloatRange(min=0), default=0.0, metavar="N", help="Of a million tokens read.")
+@click.option("--price-out", type=click.FloatRange(min=0), default=0.0, metavar="N", help="Of a million written.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Most minutes of runs.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True,
               metavar="S", help="For one run, in seconds.")  # fmt: skip
@@ -49,20 +51,10 @@ def learn(
     program: str | None,
     tasks_file: Path | None,
     check: str | None,
-    recorded: tuple[Path, ...],
-    labels: Path | None,
-    budget: int,
-    tokens: int | None,
-    minutes: float | None,
-    timeout_s: float,
-    writer: str,
-    seed: int,
-    processes: int | None,
-    out: Path | None,
     *,
-    use: bool,
     dry_run: bool,
     wants_json: bool,
+    **settings: Any,
 ) -> None:
     """Teach the tracer the failures of your own team.
 
@@ -74,32 +66,14 @@ def learn(
     Tools run in faulty runs only where the factory says `sandbox = True`; else they are answered from recordings.
     """
     from blamespan_lab.console import log_to_stderr, open_bar
-    from blamespan_lab.learn.teaching import learn as teach
     from blamespan_lab.learn.teaching import plan_lines, read_tasks
 
     tasks = read_tasks(tasks_file) if tasks_file is not None else []
     if dry_run:
         if program is None:
             raise ConfigError("expected a program to plan for, got --dry-run alone. Name it as module:factory")
-        lines = plan_lines(program, tasks, check, budget=budget, timeout_s=timeout_s, processes=processes)
-        click.echo("\n".join(lines))
+        click.echo("\n".join(plan_lines(program, tasks, check, LearnSettings(**settings))))
         return
     with log_to_stderr("learning"), open_bar() as show:
-        learnt = teach(
-            program,
-            tasks,
-            check,
-            runs=recorded,
-            labels=labels,
-            out=out,
-            budget=budget,
-            tokens=tokens,
-            minutes=minutes,
-            timeout_s=timeout_s,
-            writer=writer,
-            seed=seed,
-            processes=processes,
-            use=use,
-            on_progress=show,
-        )
+        learnt = teach(program, tasks, check, on_progress=show, **settings)
     click.echo(json.dumps(learnt.figures) if wants_json else "\n".join(learnt.lines))

@@ -1,4 +1,4 @@
-"""What was learnt, as figures for programs and in six lines for people."""
+"""What was learnt, as figures for programs and in a few lines for people."""
 
 from __future__ import annotations
 
@@ -7,35 +7,49 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blamespan_lab.learn.campaign import Made
+from blamespan.learning import LearnSettings
+from blamespan_lab.learn.campaign import Made, total_cost
 from blamespan_lab.learn.training import Trained
+from blamespan_tracer.checks.usual_course import FEWEST_RUNS, USUAL_COURSE_FILE
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
-__all__ = ["figures_of", "lines_of"]
-
+_USES = {
+    USUAL_COURSE_FILE: ("what is usual", "BLAMESPAN_USUAL_COURSE"),
+    STEP_HEAD_FILE: ("steps", "BLAMESPAN_STEP_HEAD"),
+    OUTCOME_HEAD_FILE: ("outcomes", "BLAMESPAN_OUTCOME_HEAD"),
+}
+"""What each file that learning writes is for, and which variable names it."""
 _MOST_NAMED = 5
 _FEW_TASKS = 15
 _ENOUGH = 60
 """Failures from which on more of them add little."""
 
 
-def figures_of(made: Made | None, trained: Trained, *, seconds: float) -> dict[str, Any]:
+def figures_of(made: Made | None, trained: Trained, settings: LearnSettings, *, seconds: float) -> dict[str, Any]:
     """Lay out what was made and learnt, for JSON.
 
     Args:
         made: What the campaign made; None where recorded runs alone were learnt from.
         trained: What was learnt.
+        settings: The user's, with prices.
         seconds: That it all took.
     """
-    steps, left_out, outcomes = trained.steps, trained.left_out, trained.outcomes
+    steps, left_out, outcomes, teams = trained.steps, trained.left_out, trained.outcomes, trained.courses.teams
     return {
-        "runs": _describe_runs(made),
+        "runs": _describe_runs(made, settings),
+        "usual": {
+            "sound_runs": trained.n_sound,
+            "teams": len(teams),
+            "agents": sum(len(team.agents) for team in teams),
+            "habits": sum(len(team.habits) for team in teams),
+        },
         "steps": None
         if steps is None or left_out is None
         else {
             "failures": steps.n,
-            "before": steps.before,
+            "before": trained.by_itself,
+            "usual_course": steps.before,
             "after": steps.after,
             "after_interval": list(steps.after_interval),
             "agent_before": steps.agent_before,
@@ -53,6 +67,8 @@ def figures_of(made: Made | None, trained: Trained, *, seconds: float) -> dict[s
             "sound": outcomes.n_sound,
             "auc": outcomes.head,
             "auc_before": outcomes.tracer,
+            "false_alarms": outcomes.false_alarms,
+            "false_alarms_before": outcomes.tracer_false_alarms,
             "is_used": trained.outcome_head,
         },
         "no_outcomes": trained.why_no_outcomes,
@@ -63,9 +79,10 @@ def figures_of(made: Made | None, trained: Trained, *, seconds: float) -> dict[s
     }
 
 
-def _describe_runs(made: Made | None) -> dict[str, Any] | None:
+def _describe_runs(made: Made | None, settings: LearnSettings) -> dict[str, Any] | None:
     if made is None:
         return None
+    cost = total_cost(made.done)
     flipped, clean = made.of("flipped"), made.of("clean")
     replayed = [done for done in flipped if done.is_replayed]
     placed = [done for done in replayed if done.fault is not None and done.fault.step is not None
@@ -83,8 +100,9 @@ def _describe_runs(made: Made | None) -> dict[str, Any] | None:
         "is_repeatable": made.is_repeatable,
         "agents": len({done.fault.agent for done in made.done if done.fault is not None}),
         "all": sum(done.runs for done in made.done),
-        "model_calls": sum(done.calls for done in made.done),
-        "tokens": sum(done.tokens for done in made.done),
+        "model_calls": cost.calls,
+        "tokens": cost.tokens,
+        "money": cost.money(settings.price_in, settings.price_out),
         "planned": made.planned,
     }
 
@@ -95,10 +113,11 @@ def _commonest(reasons: Any) -> str:
 
 
 def lines_of(figures: Mapping[str, Any], folder: Path, better: Sequence[str], place: Path | None) -> tuple[str, ...]:
-    """Say it in six lines."""
+    """Say it in a line for each thing."""
     runs, steps, outcomes = figures["runs"], figures["steps"], figures["outcomes"]
     return (
         f"made      {_say_runs(runs)}",
+        f"usual     {_say_usual(figures['usual'])}",
         f"steps     {_say_steps(steps) if steps is not None else figures['no_steps']}",
         f"outcomes  {_say_outcomes(outcomes) if outcomes is not None else figures['no_outcomes']}",
         f"known     {_say_known(figures)}",
@@ -128,19 +147,27 @@ def _say_runs(runs: Mapping[str, Any] | None) -> str:
     return "; ".join(parts)
 
 
+def _say_usual(usual: Mapping[str, Any]) -> str:
+    if not usual["agents"]:
+        return f"nothing yet: {usual['sound_runs']} sound runs, {FEWEST_RUNS} show what is usual"
+    return f"{usual['habits']} habits of {usual['agents']} agents, by {usual['sound_runs']} sound runs and no label"
+
+
 def _say_steps(steps: Mapping[str, Any]) -> str:
     low, high = steps["after_interval"]
     return (
         f"{steps['before']:.0f} -> {steps['after']:.0f} % named right ({low:.0f} to {high:.0f}) on {steps['failures']} "
-        f"failures of tasks not learnt; kinds left out {steps['kinds_left_out']:.0f} %; always this agent "
-        f"{steps['always_this_agent']:.0f} %, always this place {steps['always_this_place']:.0f} %"
+        f"failures of tasks not learnt; by what is usual alone {steps['usual_course']:.0f} %; kinds left out "
+        f"{steps['kinds_left_out']:.0f} %; always this agent {steps['always_this_agent']:.0f} %, always this place "
+        f"{steps['always_this_place']:.0f} %"
     )
 
 
 def _say_outcomes(outcomes: Mapping[str, Any]) -> str:
     return (
         f"AUC {outcomes['auc_before']:.2f} -> {outcomes['auc']:.2f} on {outcomes['failed']} failed and "
-        f"{outcomes['sound']} sound runs of tasks not learnt"
+        f"{outcomes['sound']} sound runs of tasks not learnt; sound called failed "
+        f"{100 * outcomes['false_alarms_before']:.0f} -> {100 * outcomes['false_alarms']:.0f} %"
     )
 
 
@@ -156,17 +183,16 @@ def _say_cost(runs: Mapping[str, Any] | None, seconds: float) -> str:
     took = f"{int(seconds) // 60} min {int(seconds) % 60} s"
     if runs is None:
         return took
-    return f"{runs['all']} runs, {runs['model_calls']:,} model calls, {runs['tokens']:,} tokens, {took}"
+    money = f", {runs['money']:,.2f} in money" if runs["money"] else ""
+    return f"{runs['all']} runs, {runs['model_calls']:,} model calls, {runs['tokens']:,} tokens{money}, {took}"
 
 
 def _say_use(better: Sequence[str], place: Path | None, folder: Path) -> str:
     if not better:
         return "nothing: it is not measurably better than the tracer by itself"
-    what = {STEP_HEAD_FILE: "steps", OUTCOME_HEAD_FILE: "outcomes"}
-    named = " and ".join(what[name] for name in better)
+    named = " and ".join(_USES[name][0] for name in better)
     if place is None:
-        variables = {STEP_HEAD_FILE: "BLAMESPAN_STEP_HEAD", OUTCOME_HEAD_FILE: "BLAMESPAN_OUTCOME_HEAD"}
-        return f"{named}, where you say so: " + " ".join(f"{variables[name]}={folder / name}" for name in better)
+        return f"{named}, where you say so: " + " ".join(f"{_USES[name][1]}={folder / name}" for name in better)
     return f"{named}, from now on: analyze, embedded programs, the collector at its next start ({place})"
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from blamespan.analysis.sources import runs_in
 from blamespan.cores import cores
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, read_labels
 from blamespan.labels.people import PersonLabel
-from blamespan.learning import Learnt
+from blamespan.learning import LearnSettings, Learnt, Progress
 from blamespan.plugins import load_part, require
 from blamespan_lab.learn.campaign import BY, Budget, Campaign, Made, cost_of
 from blamespan_lab.learn.folder import LearnFolder
@@ -27,10 +27,9 @@ from blamespan_lab.learn.training import train_team
 from blamespan_lab.learn.worker import CleanRun, RecordedTrial, serve
 from blamespan_lab.rerun.replay.worker_pool import RunEnded, WorkerPool
 from blamespan_lab.rerun.stress.recipe import StressRecipe
+from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, UsualCourses
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
-
-__all__ = ["learn", "make_recipe", "make_runs", "plan_lines", "read_tasks", "require_failures"]
 
 _MECHANISMS = ("response", "prompt", "memory", "tool")
 """Where faults are put in; of a message that goes astray nobody's decision is to blame."""
@@ -39,8 +38,6 @@ _KEYS = ("task", "question", "query", "input", "prompt")
 _RUNS_PER_FAILURE = 3
 """It, its replay with the step put right, and one with the step as it was."""
 
-Progress = Callable[[str, int, int], None]
-
 _log = logging.getLogger(__name__)
 
 
@@ -48,54 +45,46 @@ def learn(
     program: str | Callable[[], Any] | None,
     tasks: Sequence[str],
     check: str | Callable[[str, str], Any] | None,
-    *,
-    runs: Sequence[str | Path] = (),
-    labels: str | Path | None = None,
-    out: str | Path | None = None,
-    budget: int = 300,
-    tokens: int | None = None,
-    minutes: float | None = None,
-    timeout_s: float = 120.0,
-    writer: str = "operators",
-    seed: int = 0,
-    processes: int | None = None,
-    use: bool = True,
-    on_progress: Progress = lambda title, done, total: None,
+    settings: LearnSettings,
+    on_progress: Progress,
 ) -> Learnt:
-    """Do as `blamespan.learn` says; *on_progress* is told how many runs of how many are done."""
+    """Do as `blamespan.learn` says."""
     require("sklearn", "train")
     began_s = time.monotonic()
-    name, check_name = _name_of(program), _name_of(check)
+    name, check_name, runs, seed = _name_of(program), _name_of(check), settings.runs, settings.seed
     if name is None and not runs:
         raise ConfigError("expected a program as module:factory, or recorded runs, got neither. Name one of them")
-    recorded, said = list(_read_recorded(runs)), _read_said(labels, runs)
-    folder = Path(out) if out is not None else Path("runs") / "learn" / (name or "recorded").replace(":", ".")
+    recorded, said = list(_read_recorded(runs)), _read_said(settings.labels, runs)
+    default = Path("runs") / "learn" / (name or "recorded").replace(":", ".")
+    folder = Path(settings.out) if settings.out is not None else default
     made: Made | None = None
     if name is not None:
-        recipe = make_recipe(seed=seed, timeout_s=timeout_s, writer=writer)
+        recipe = make_recipe(seed=seed, timeout_s=settings.timeout_s, writer=settings.writer)
         kept = LearnFolder(folder, _identity(name, check_name, tasks, recipe))
-        made = make_runs(name, check_name, tasks, kept, recipe, Budget(budget, tokens, minutes), processes=processes,
-                         on_progress=on_progress)  # fmt: skip
+        budget, processes = Budget.of(settings), settings.processes
+        made = make_runs(name, check_name, tasks, kept, recipe, budget, processes=processes, on_progress=on_progress)
         recorded += kept.runs().values()
         said += _own_labels(kept)
     folder.mkdir(parents=True, exist_ok=True)
     on_progress("learning", 0, 1)
-    trained = train_team(recorded, said, folder, seed=seed)
+    with_fault = {done.trace_id for done in made.done if done.fault is not None} if made is not None else set()
+    trained = train_team(recorded, said, folder, with_fault=with_fault, seed=seed)
     on_progress("learning", 1, 1)
-    better = [
-        file for file, is_better in ((STEP_HEAD_FILE, trained.step_head), (OUTCOME_HEAD_FILE, trained.outcome_head))
-        if is_better
-    ]  # fmt: skip
-    place = _put_into_use(folder, better) if use and better else None
-    figures = figures_of(made, trained, seconds=time.monotonic() - began_s)
-    return Learnt(lines_of(figures, folder, better, place), figures, folder, bool(better) and use)
+    worth = {
+        USUAL_COURSE_FILE: bool(trained.courses.teams),
+        STEP_HEAD_FILE: trained.step_head,
+        OUTCOME_HEAD_FILE: trained.outcome_head,
+    }
+    better = [name for name, is_better in worth.items() if is_better]
+    place = _put_into_use(folder, better) if settings.use and better else None
+    figures = figures_of(made, trained, settings, seconds=time.monotonic() - began_s)
+    return Learnt(lines_of(figures, folder, better, place), figures, folder, bool(better) and settings.use)
 
 
-def plan_lines(
-    program: str, tasks: Sequence[str], check: str | None, *, budget: int, timeout_s: float, processes: int | None
-) -> list[str]:
+def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: LearnSettings) -> list[str]:
     """Run one task once, and say what a campaign would do and cost."""
     _require_tasks(tasks)
+    budget, timeout_s = settings.budget, settings.timeout_s
     recipe = make_recipe(timeout_s=timeout_s)
     with WorkerPool(serve, program, check, recipe, name=program, timeout_s=timeout_s) as pool:
         try:
@@ -108,16 +97,19 @@ def plan_lines(
                 "Give it longer with --timeout, or mend it"
             ) from ended
     took_s = time.monotonic() - began_s
-    calls, tokens = cost_of(trial.spans)
+    cost = cost_of(trial.spans)
+    calls, tokens = cost.calls, cost.tokens
     most = len(tasks) + 3 + _RUNS_PER_FAILURE * budget
     how = "is right" if trial.run.succeeded else trial.run.error or "is not right"
     tools = "run" if trial.is_sandbox else "are answered from recordings, as the factory does not say sandbox = True"
-    at_once = processes or cores()
+    at_once = settings.processes or cores()
+    price = most * cost.money(settings.price_in, settings.price_out)
+    money = f", {price:,.2f} in money" if price else ""
     return [
         f"first task  {how}; {', '.join(trial.run.agents) or 'no agent was seen'}; {calls} model calls",
         f"plan        {len(tasks)} tasks clean, at most {budget} runs with a fault, two replays of each failure",
         f"tools       {tools}",
-        f"price       at most {most} runs, {most * calls:,} model calls, {most * tokens:,} tokens, "
+        f"price       at most {most} runs, {most * calls:,} model calls, {most * tokens:,} tokens{money}, "
         f"{most * took_s / at_once / 60:.1f} min with {at_once} processes",
     ]
 
@@ -258,7 +250,10 @@ def _put_into_use(folder: Path, files: Sequence[str]) -> Path:
         place.mkdir(parents=True, exist_ok=True)
         for name in files:
             fresh = place / f".{name}.new"
-            shutil.copyfile(folder / name, fresh)
+            if name == USUAL_COURSE_FILE:
+                _read_courses(place / name).adding(UsualCourses.load(folder / name)).save(fresh)
+            else:
+                shutil.copyfile(folder / name, fresh)
             fresh.replace(place / name)
     except OSError as error:
         raise BlamespanError(
@@ -266,6 +261,15 @@ def _put_into_use(folder: Path, files: Sequence[str]) -> Path:
             f"{str(folder)!r}: use it with BLAMESPAN_STEP_HEAD={folder / STEP_HEAD_FILE}"
         ) from error
     return place
+
+
+def _read_courses(path: Path) -> UsualCourses:
+    """Read the courses of other teams; none where there are none, or they cannot be read any more."""
+    try:
+        return UsualCourses.load(path) if path.exists() else UsualCourses(())
+    except TracerUnavailable as error:
+        _log.warning("what was usual before is learnt anew: %s", error)
+        return UsualCourses(())
 
 
 def _name_of(made: str | Callable[..., Any] | None) -> str | None:

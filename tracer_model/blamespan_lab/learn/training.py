@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.people import PersonLabel, by_run
 from blamespan.taxonomy import canonical
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.train.labels.learning import (
     LeftOutFigures,
     StepFigures,
     agreed_run,
     learn_step_head,
     measure_left_out,
+    measure_named,
     read_steps,
 )
 from blamespan_lab.train.outcomes.learning import OutcomeFigures, apply_labels, learn_head, read_outcomes
-from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.auto.parallel_calls import order_parallel_calls
+from blamespan_tracer.auto.tracer import AutoTracer, ReadRun
+from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
+from blamespan_tracer.checks import CHECKS
+from blamespan_tracer.checks.usual_course import (
+    USUAL_COURSE_FILE,
+    UsualCourses,
+    learn_usual_courses,
+)
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
-__all__ = ["Trained", "train_team"]
-
+_FOLDS = 5
 _WELL_KNOWN = 0.8
 _FEWEST_OF_ONE = 3
 """Failures of an agent, or of a kind, from which on something is said of it."""
@@ -36,6 +49,9 @@ class Trained:
     """What was learnt, and how good it is on what it has not seen.
 
     Attributes:
+        courses: What is usual in each team with enough sound runs, and
+        n_sound: how many there were.
+        by_itself: Percent of the labelled failures whose step the tracer names without anything that was learnt.
         steps: Of the head for steps; None where there were too few labels, and
         why_not: then why.
         left_out: Of the same, kinds of faults left out.
@@ -48,6 +64,9 @@ class Trained:
         unused: Labels that are about none of the runs.
     """
 
+    courses: UsualCourses
+    n_sound: int
+    by_itself: float
     steps: StepFigures | None
     why_not: str
     left_out: LeftOutFigures | None
@@ -60,13 +79,24 @@ class Trained:
     unused: int
 
 
-def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folder: Path, *, seed: int = 0) -> Trained:
-    """Learn heads for steps and outcomes from *runs*, measure them, and write them into *folder*.
+def train_team(
+    runs: Sequence[RecordedRun],
+    labels: Iterable[PersonLabel],
+    folder: Path,
+    *,
+    with_fault: Set[str] = frozenset(),
+    seed: int = 0,
+) -> Trained:
+    """Learn what is usual, and heads for steps and outcomes, from *runs*, measure them, and write them into *folder*.
+
+    What is usual is learnt from sound runs into which no fault was put. A head reads a run by what is usual in runs of
+    other tasks, as it will be in runs to come.
 
     Args:
         runs: With or without outcomes of their own.
         labels: What is known of them, from wherever.
-        folder: Where the heads are written.
+        folder: Where all is written.
+        with_fault: Trace ids of the runs into which a fault was put.
         seed: Of the splits by task.
     """
     known = by_run(labels)
@@ -76,23 +106,33 @@ def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folde
     }
     unused = sum(len(said) for trace_id, said in known.items() if not about.get(trace_id))
     traces = {run.trace.trace_id: apply_labels(run.trace, about[run.trace.trace_id]) for run in runs}
-    tracer = AutoTracer.bundled()
+    sound = [
+        order_parallel_calls(trace)[0]
+        for key, trace in traces.items()
+        if trace.outcome == "succeeded" and key not in with_fault
+    ]
+    courses = learn_usual_courses(sound)
+    if courses.teams:
+        courses.save(folder / USUAL_COURSE_FILE)
+    tracer = _TracerOfOthers(sound, [trace.task for trace in traces.values()], seed)
     agreed = [
         one
         for run in runs
         if (one := agreed_run(replace(run, trace=traces[run.trace.trace_id]), about[run.trace.trace_id])) is not None
     ]
     figures, left_out, why_not, is_better = None, None, "", False
+    by_itself = 0.0
     well: tuple[str, ...] = ()
     badly: tuple[str, ...] = ()
     try:
-        steps = read_steps(agreed, tracer)
-        head, figures = learn_step_head(steps, seed=seed)
-        kinds = [_kind_of(one.run) for one in steps]
-        left_out = measure_left_out(steps, kinds, seed=seed)
+        team = read_steps(agreed, tracer)
+        head, figures = learn_step_head(team, seed=seed)
+        kinds = [_kind_of(one.run) for one in team.failures]
+        left_out = measure_left_out(team, kinds, figures.penalty, seed=seed)
+        by_itself = measure_named(team, AutoTracer.bundled())
         is_better = head.is_better and figures.after >= max(left_out.agent, left_out.place)
         replace(head, is_better=is_better).save(folder / STEP_HEAD_FILE)
-        agents = [(one.run.faults or ())[0].agent for one in steps]
+        agents = [(one.run.faults or ())[0].agent for one in team.failures]
         well, badly = _sort_by_hits([*zip(agents, figures.named, strict=True), *zip(kinds, figures.named, strict=True)])
     except ConfigError as error:
         why_not = str(error)
@@ -103,6 +143,9 @@ def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folde
     except ConfigError as error:
         why_no_outcomes = str(error)
     return Trained(
+        courses,
+        len(sound),
+        by_itself,
         figures,
         why_not,
         left_out,
@@ -114,6 +157,34 @@ def train_team(runs: Sequence[RecordedRun], labels: Iterable[PersonLabel], folde
         outcome_head=outcomes is not None and outcomes.is_better,
         unused=unused,
     )
+
+
+class _TracerOfOthers:
+    """Reads each run by what is usual in sound runs of other tasks: a run must not say what is usual for itself."""
+
+    def __init__(self, sound: Sequence[MessageActionTrace], tasks: Sequence[str], seed: int) -> None:
+        groups = group_by_task(tasks)
+        folds = np.random.default_rng(seed).permutation(groups.max() + 1 if len(groups) else 0) % _FOLDS
+        self._fold = dict(zip(tasks, folds[groups].tolist(), strict=True))
+        weights = AutoWeights.load(BUNDLED)
+        self._tracers: list[AutoTracer] = []
+        for fold in range(_FOLDS):
+            usual = learn_usual_courses(trace for trace in sound if self._fold[trace.task] != fold)
+            self._tracers.append(AutoTracer(weights, checks=(*CHECKS, *usual.checks())))
+
+    @property
+    def identity(self) -> TracerIdentity:
+        """That of the tracer by itself."""
+        return self._tracers[0].identity
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run."""
+        return [self._tracers[self._fold[trace.task]].attribute([trace])[0] for trace in traces]
+
+    def read(self, trace: MessageActionTrace) -> ReadRun:
+        """Read a run."""
+        tracer: AutoTracer = self._tracers[self._fold[trace.task]]
+        return tracer.read(trace)
 
 
 def _kind_of(run: RecordedRun) -> str:

@@ -9,7 +9,7 @@ Source: McFadden, "Conditional logit analysis of qualitative choice behavior", 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,13 @@ class StepPrior:
         scaled = np.clip((features - self.mean) / self.spread, -FURTHEST, FURTHEST)
         scores: Floats = scaled @ self.weights.astype(np.float64)
         return scores
+
+    def by_name(self, columns: Sequence[str], wanted: Sequence[str]) -> StepPrior:
+        """Return the prior for the columns *wanted*; those that its own *columns* lack weigh nothing."""
+        mean, spread, weights = (np.full(len(wanted), value, np.float32) for value in (0.0, 1.0, 0.0))
+        places = [wanted.index(name) for name in columns]
+        mean[places], spread[places], weights[places] = self.mean, self.spread, self.weights
+        return StepPrior(mean, spread, weights)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return the weights by name."""

@@ -179,7 +179,7 @@ class AutoTracer:
         verdict = self._blame_alarms(run, replace(verdict, failure_score=failure_score, unaided_score=failure_score))
         if self._step_head is not None and (known := share_known(self._step_head, run.trace)) > 0:
             by_tracer = np.array([step.score for step in verdict.steps])
-            by_head = self._step_head.share(run.plain, by_tracer, run.can_be_blamed)
+            by_head = self._step_head.share(run, by_tracer)
             set_mass = known * self._step_head.set_mass + (1 - known) * verdict.coverage
             taught = self._build_verdict(run, doubted, known * by_head + (1 - known) * by_tracer, set_mass=set_mass)
             verdict = replace(taught, failure_score=verdict.failure_score, unaided_score=verdict.unaided_score)

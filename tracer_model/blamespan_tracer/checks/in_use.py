@@ -1,4 +1,4 @@
-"""Which checks are in use: the bundled ones, installed packages', and those of the user's files."""
+"""Which checks are in use: the bundled ones, installed packages', those of the user's files, what is usual there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from blamespan.plugins import load_entry, plugins
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
 from blamespan_tracer.checks.toml_rules import read_toml_checks
+from blamespan_tracer.checks.usual_course import usual_courses_in_use
 
 __all__ = ["CHECKS_VARIABLE", "apply_checks_in_use", "checks_in_use", "digest_files", "installed_checks"]
 
@@ -32,7 +33,7 @@ def apply_checks_in_use(trace: MessageActionTrace) -> list[CheckResult]:
 
 
 def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
-    """Return all checks: bundled and installed ones, then those of *files*.
+    """Return all checks: bundled and installed ones, what is usual in the user's teams, those of *files*.
 
     A later one replaces one of its name.
 
@@ -42,22 +43,30 @@ def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
     Raises:
         ConfigError: if a file or an installed package offers what is no check.
         MissingExtra: if an installed package lacks one of ours.
+        TracerUnavailable: if the file of usual courses that a variable names is missing or damaged.
     """
     if files is None:
         files = _list_files()
     by_name = {check.name: check for check in installed_checks()}
+    if (usual := usual_courses_in_use()) is not None:
+        by_name.update((check.name, check) for check in usual.checks())
     for path in files:
         by_name.update((check.name, check) for check in read_toml_checks(path))
     return tuple(by_name.values())
 
 
 def digest_files() -> str:
-    """Return the first 12 hex digits of the SHA-256 of the files that `BLAMESPAN_CHECKS` names; empty for none."""
+    """Return the first 12 hex digits of the SHA-256 of what is checked beside what is installed; empty for nothing.
+
+    That are the files that `BLAMESPAN_CHECKS` names, and the usual courses of the user's teams.
+    """
     digest = hashlib.sha256()
-    files = _list_files()
+    files, usual = _list_files(), usual_courses_in_use()
     for path in files:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:12] if files else ""
+    if usual is not None:
+        digest.update(usual.digest.encode())
+    return digest.hexdigest()[:12] if files or usual is not None else ""
 
 
 def installed_checks() -> list[Check]:

@@ -92,7 +92,10 @@ def add_schemata(
         raise ConfigError(f"expected one run beside --step, got {len(runs)}. Choose one with --run NUMBER")
     known_labels = by_run(_read_labels(labels, traces))
     confirmed: list[tuple[MessageActionTrace, int, str, str]] = []
-    sound_runs = [run.trace for run in _read_runs(sound)] if sound else []
+    offered = [run.trace for run in _read_runs(sound)] if sound else []
+    sound_runs = [trace for trace in offered if trace.outcome != "failed"]
+    if failed := len(offered) - len(sound_runs):
+        click.echo(f"blamespan: left out {failed} runs of --sound that are known to have failed", err=True)
     for run in runs:
         found = _confirm(run.trace, step, mode, known_labels.get(run.trace.trace_id, ()))
         if found is None:

@@ -361,6 +361,16 @@ def test_cascade_asks_only_where_the_embedded_tracer_is_unsure() -> None:
     assert "1 of 2 runs decided by fixed, which saved about" in tracer.account
 
 
+def test_cascade_asks_where_the_agent_is_sure_and_its_step_is_not() -> None:
+    """Who is sure of an agent with many steps has not said which of them decided the failure."""
+    texts = [(step.agent, step.content) for step in SUM.steps]
+    spread = run([*texts, ("solver", "As I said.")])
+    with served(GOOD) as server:
+        found = judge(server.url, tracer=Fixed({spread.trace_id: [0, 0, 0.5, 0, 0, 0.5]})).attribute([spread])
+
+    assert [(each.tracer.name, each.decisive_step) for each in found] == [("judge", 2)]
+
+
 def test_cascade_asks_where_the_embedded_tracer_abstains() -> None:
     """No verdict is not a sure one; but a run that says itself who failed is asked of nobody."""
     with served(GOOD) as server:

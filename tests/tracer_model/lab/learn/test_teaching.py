@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 
@@ -15,15 +15,18 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
+from blamespan.learning import LearnSettings
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
-from blamespan_lab.learn.campaign import Made
+from blamespan_lab.learn.campaign import Budget, Cost, Made
+from blamespan_lab.learn.command import learn as learn_command
 from blamespan_lab.learn.folder import Done
 from blamespan_lab.learn.report import figures_of, lines_of
 from blamespan_lab.learn.teaching import read_tasks
 from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import WrittenFault
 from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+from tests.tracer_model.schemata.test_command import written
 
 AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
 WRONG = 3
@@ -118,11 +121,11 @@ def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
     traces = [trace_of(number) for number in range(9)]
     others = [label_of(trace_of(number)) for number in range(500, 507)]
     trained = train_team([RecordedRun("x", trace) for trace in traces], others, tmp_path)
-    lines = lines_of(figures_of(None, trained, seconds=1.0), tmp_path, [], None)
+    lines = lines_of(figures_of(None, trained, LearnSettings(), seconds=1.0), tmp_path, [], None)
 
     assert trained.unused == 7
-    assert "expected at least 8 labelled failures" in lines[1]
-    assert "7 labels are about other runs: were they made of another team?" in lines[5]
+    assert "expected at least 8 labelled failures" in lines[2]
+    assert "7 labels are about other runs: were they made of another team?" in lines[6]
 
 
 def test_train_refuses_labels_of_another_team_with_a_sentence(tmp_path: Path) -> None:
@@ -145,19 +148,21 @@ def made_of() -> Made:
 
 
 def test_report_says_what_is_few(taught: tuple[Path, Trained], tmp_path: Path) -> None:
-    """Five tasks, one agent: six lines that say so, and what to add."""
+    """Five tasks, one agent: lines that say so, and what to add."""
     trained = taught[1]
-    lines = lines_of(figures_of(made_of(), trained, seconds=65.0), tmp_path, [], None)
-    many = figures_of(replace(made_of(), tasks=30), trained, seconds=65.0)
+    lines = lines_of(figures_of(made_of(), trained, LearnSettings(), seconds=65.0), tmp_path, [], None)
+    many = figures_of(replace(made_of(), tasks=30), trained, LearnSettings(), seconds=65.0)
     more = lines_of(many, tmp_path, [STEP_HEAD_FILE], tmp_path)
-    restless = lines_of(figures_of(replace(made_of(), is_repeatable=False), trained, seconds=1.0), tmp_path, [], None)
+    restless = lines_of(
+        figures_of(replace(made_of(), is_repeatable=False), trained, LearnSettings(), seconds=1.0), tmp_path, [], None
+    )
 
-    assert len(lines) == 6
+    assert len(lines) == 7
     assert "at the step the fault was put into in 9 of 9" in lines[0]
-    assert "14 runs, 36 model calls" in lines[4]
-    assert "To add: tasks; 5 are few" in lines[5]
-    assert lines[5].startswith("use       nothing: it is not measurably better")
-    assert "One agent: it is always to blame" in more[5]
+    assert "14 runs, 36 model calls" in lines[5]
+    assert "To add: tasks; 5 are few" in lines[6]
+    assert lines[6].startswith("use       nothing: it is not measurably better")
+    assert "One agent: it is always to blame" in more[6]
     assert "answers otherwise each time" in restless[0]
 
 
@@ -183,6 +188,49 @@ def test_misuse_is_said_before_anything_runs() -> None:
         blamespan.learn(lambda: None, ["Add."])
     with pytest.raises(BlamespanError, match="expected a list of tasks"):
         blamespan.learn("teams:team", out="runs/learn/nothing")
+
+
+def test_recorded_sound_runs_teach_what_is_usual_without_a_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 24 sound runs alone: a run without its auditor then looks failed, its sound twin does not."""
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+    (tmp_path / "runs.db").touch()
+    path = written(tmp_path / "traces.jsonl", *(trace_of(number, outcome="succeeded") for number in range(24)))
+    learnt = blamespan.learn(runs=[path], out=tmp_path / "learnt")
+    twin = replace(trace_of(900, outcome="unknown"))
+    steps = [step for step in twin.steps if step.agent != "Auditor"]
+    lacking = replace(twin, steps=tuple(replace(step, index=index) for index, step in enumerate(steps)))
+    lacks, sound = load_tracer("auto").attribute([lacking, twin])
+
+    assert learnt.lines[1].endswith("habits of 4 agents, by 24 sound runs and no label")
+    assert learnt.lines[-1].startswith("use       what is usual, from now on")
+    assert (lacks.word, lacks.agents[0].agent) == ("looks failed", "Clerk")
+    assert sound.word == "no sign of failure"
+
+
+def test_money_is_a_bound_by_the_prices_of_what_is_read_and_written() -> None:
+    """Half a million tokens read at 1 and a tenth written at 4 cost 0.9; a bound without prices is refused."""
+    budget = Budget.of(LearnSettings(max_cost=1.0, price_in=1.0, price_out=4.0))
+
+    assert not budget.is_spent(Cost(calls=10, tokens=600_000, written=100_000), minutes=900.0)
+    assert budget.is_spent(Cost(calls=10, tokens=700_000, written=200_000), minutes=0.0)
+    assert Budget.of(LearnSettings(minutes=2.0)).is_spent(Cost(), minutes=2.0)
+    with pytest.raises(ConfigError, match="a bound of 5 on money needs prices to count by, got none"):
+        blamespan.learn("teams:team", ["Add."], max_cost=5.0)
+
+
+def test_setting_that_is_not_known_is_refused_with_the_nearest() -> None:
+    """A typing error must not cost a campaign."""
+    with pytest.raises(ConfigError, match=r"no setting 'budgets'\. Did you mean 'budget'"):
+        blamespan.learn("teams:team", ["Add."], budgets=3)
+
+
+def test_every_option_is_a_setting() -> None:
+    """The command and `blamespan.learn` take the same settings, by the same names."""
+    options = {option.name for option in learn_command.params} - {"program", "tasks_file", "check"}
+
+    assert options - {"dry_run", "wants_json"} == {one.name for one in fields(LearnSettings)}
 
 
 def test_help_shows_a_real_example() -> None:

@@ -21,9 +21,8 @@ from blamespan.errors import ConfigError
 from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan_lab.make.faults.catalogue import FaultKind
+from blamespan_lab.make.faults.visible_modes import shows_mode
 from blamespan_tracer.alternatives.endpoint import ATTEMPTS, MANIPULATOR, Endpoint, EndpointError
-
-__all__ = ["Manipulator", "ModelInterceptor"]
 
 _MOST_CHARACTERS = 6_000
 """Of each text that is shown, its end being cut."""
@@ -74,6 +73,8 @@ class Manipulator:
             try:
                 rewrite = _read_rewrite(self._endpoint.ask(request), text)
                 refused = EndpointError("nonsense")
+                if rewrite is not None and not shows_mode(kind.modes, at, text, rewrite):
+                    rewrite, refused = None, EndpointError("another error")
             except EndpointError as error:
                 rewrite, refused = None, error
             if rewrite is not None:

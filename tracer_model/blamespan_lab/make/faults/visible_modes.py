@@ -14,8 +14,6 @@ from blamespan.intercepting.boundaries import Opportunity
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan_lab.make.faults.text_parts import find_names, find_numbers
 
-__all__ = ["find_visible_modes"]
-
 _SHOWN: Mapping[str, str] = {
     "drop-fact": "mast:FM-2.4",
     "withhold": "mast:FM-2.4",
@@ -28,6 +26,9 @@ _SHOWN: Mapping[str, str] = {
 }
 """By operator, for those that are of kinds of several modes: what can be seen of it."""
 
+_WITHHELD, _BY_VALUE = mode("mast:FM-2.4"), (mode("mast:FM-1.1"), mode("mast:FM-3.3"))
+"""What shows by what is missing; and, of what a wrong value alone may show, a broken condition and a wrong check."""
+_FACT = re.compile(r"\d+(?:[.,]\d+)*|\b[A-Z]\w*")
 _MISREAD, _MISTAKEN = mode("blamespan:X3"), mode("mast:FM-2.6")
 _RESTATING = ("change-number", "swap-name")
 """Operators that say one thing for another: what they show depends on whether it had been told."""
@@ -53,6 +54,29 @@ def find_visible_modes(
         return tuple(kinds)
     same_modes = [shown_mode for shown_mode in kinds if canonical(shown_mode)[0] in shown]
     return (*same_modes, *(shown_mode for shown_mode in shown if shown_mode not in same_modes))
+
+
+def shows_mode(kinds: Sequence[ErrorMode], at: Opportunity, before: str, after: str) -> bool:
+    """Check whether a text that a model wrote can show what it was asked to show.
+
+    Where numbers and names alone are others, it says one thing for another, whatever was asked for. Who withholds
+    something says less than before.
+
+    Args:
+        kinds: What the fault's kind is called.
+        at: Where it was written.
+        before: What stood there.
+        after: What stands there now.
+    """
+    modes = {canonical(kind)[0] for kind in kinds}
+    if _WITHHELD in modes:
+        return bool(_find_facts(before) - _find_facts(after))
+    is_restated = _FACT.sub("", before) == _FACT.sub("", after)
+    return not is_restated or bool(modes & {_classify_restatement(at, before, after), *_BY_VALUE})
+
+
+def _find_facts(text: str) -> set[str]:
+    return {part.text for part in (*find_numbers(text), *find_names(text))}
 
 
 def _classify_restatement(at: Opportunity, before: str, after: str) -> ErrorMode:

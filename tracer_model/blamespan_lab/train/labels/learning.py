@@ -9,45 +9,37 @@ Dims: N labelled failures.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
+from blamespan.lazy import lazy_property
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
+from blamespan.tracers import Tracer
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
 from blamespan_lab.train.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.train.step_model import LabelledSteps, cross_fit, fit_prior
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
-from blamespan_tracer.auto.plain_features import plain_features
-from blamespan_tracer.auto.step_prior import StepPrior, prior_features
-from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.auto.step_prior import StepPrior
+from blamespan_tracer.auto.tracer import ReadRun
 from blamespan_tracer.heads import list_agents
-from blamespan_tracer.step_head import StepHead, opinion_of_tracer
-
-__all__ = [
-    "FEWEST",
-    "CurvePoint",
-    "LeftOutFigures",
-    "StepFigures",
-    "agreed_run",
-    "learn_step_head",
-    "measure_curve",
-    "measure_left_out",
-    "read_steps",
-]
+from blamespan_tracer.step_head import StepHead, opinion_of_tracer, step_features
 
 FEWEST = 8
 """Labelled failures that learning needs: of fewer nobody can tell better from worse."""
 
 _CURVE_SIZES = (8, 16, 24, 32, 48, 64, 80)
-_PENALTY = 10.0
+_PENALTIES = (2.0, 10.0)
+"""Of the squares of the head's weights; taken is the one by which labelled steps of other tasks are likelier."""
 _AGENT_PART = 0.3
 _COVERAGE = 90.0
 _DRAWS = 1_000
@@ -75,6 +67,7 @@ class StepFigures:
         gain_interval: How much likelier the head makes the labelled step, in nats, 90 %: the gain exceeds the lower end
             with a confidence of 95 %.
         named: Of each failure, whether its step is named with the head.
+        penalty: Of the head's weights.
     """
 
     n: int
@@ -88,6 +81,7 @@ class StepFigures:
     broken: int
     gain_interval: tuple[float, float]
     named: tuple[bool, ...] = ()
+    penalty: float = _PENALTIES[-1]
 
     @property
     def is_better(self) -> bool:
@@ -141,7 +135,39 @@ def agreed_run(run: RecordedRun, labels: Sequence[PersonLabel]) -> RecordedRun |
     return replace(run, faults=(fault,), origin=None)
 
 
-def read_steps(runs: Sequence[RecordedRun], tracer: AutoTracer) -> list[LabelledSteps]:
+class ReadingTracer(Protocol):
+    """A tracer that also says what it reads in a run."""
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        """Attribute each run."""
+
+    def read(self, trace: MessageActionTrace) -> ReadRun:
+        """Read a run."""
+
+
+@dataclass(frozen=True)
+class TeamSteps:
+    """The failures of a team whose step is labelled.
+
+    Attributes:
+        failures: N of them, with `step_features`.
+        agents: Of the team: what the features' last columns are about.
+    """
+
+    failures: tuple[LabelledSteps, ...]
+    agents: tuple[str, ...]
+
+    @lazy_property
+    def groups(self) -> NDArray[np.int64]:
+        """The number of each failure's task: (N,)."""
+        return group_by_task([one.run.trace.task for one in self.failures])
+
+    def take(self, rows: Iterable[int]) -> TeamSteps:
+        """Return some of them."""
+        return TeamSteps(tuple(self.failures[row] for row in rows), self.agents)
+
+
+def read_steps(runs: Sequence[RecordedRun], tracer: ReadingTracer) -> TeamSteps:
     """Read the failures whose step is labelled, as the tracer sees them by itself.
 
     Left out is a run on which the tracer abstains, and one whose labelled step nobody can be blamed for.
@@ -151,20 +177,17 @@ def read_steps(runs: Sequence[RecordedRun], tracer: AutoTracer) -> list[Labelled
         tracer: Without a head for steps.
     """
     ordered = [_put_in_order(run) for run in runs if run.faults and run.faults[0].step is not None]
+    agents = tuple(sorted({agent for run in ordered for agent in list_agents(run.trace)}))
     verdicts = tracer.attribute([run.trace for run in ordered])
-    read = []
+    labelled = []
     for run, verdict in zip(ordered, verdicts, strict=True):
         trace, step = run.trace, (run.faults or ())[0].step
-        can_be_blamed = np.array([trace.can_be_blamed(each) for each in trace.steps], np.bool_)
-        if verdict.abstained is not None or step is None or not can_be_blamed[step]:
+        if verdict.abstained is not None or step is None or not trace.can_be_blamed(trace.steps[step]):
             continue
-        shares = np.array([each.score for each in verdict.steps])
-        read.append(
-            LabelledSteps.of(
-                run, prior_features(plain_features(trace), shares), can_be_blamed, opinion_of_tracer(shares)
-            )
-        )
-    return read
+        shares, read = np.array([each.score for each in verdict.steps]), tracer.read(trace)
+        features = step_features(read, shares, agents)
+        labelled.append(LabelledSteps.of(run, features, read.can_be_blamed, opinion_of_tracer(shares)))
+    return TeamSteps(tuple(labelled), agents)
 
 
 def _put_in_order(run: RecordedRun) -> RecordedRun:
@@ -176,21 +199,22 @@ def _put_in_order(run: RecordedRun) -> RecordedRun:
     return replace(run, trace=trace, faults=faults)
 
 
-def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[StepHead, StepFigures]:
+def learn_step_head(team: TeamSteps, *, seed: int = 0) -> tuple[StepHead, StepFigures]:
     """Fit a head to all labels; its figures and its step sets come from heads that have not seen the run's task.
 
     Raises:
         ConfigError: if there are too few labels.
     """
+    steps = team.failures
     if len(steps) < FEWEST:
         raise ConfigError(
             f"expected at least {FEWEST} labelled failures whose step an agent took, got {len(steps)}. "
             "Label more with: blamespan annotate TRACES"
         )
-    groups = group_by_task([one.run.trace.task for one in steps])
-    priors = cross_fit(steps, groups, penalty=_PENALTY, agent_part=_AGENT_PART, seed=seed)
-    shares = [one.share(prior) for one, prior in zip(steps, priors, strict=True)]
-    figures = _measure(steps, shares, seed)
+    shares_by = {penalty: _cross_fit_shares(team, penalty, seed) for penalty in _PENALTIES}
+    penalty = max(shares_by, key=lambda penalty: _log_likelihood(steps, shares_by[penalty]))
+    shares = shares_by[penalty]
+    figures = replace(_measure(steps, shares, seed), penalty=penalty)
     ahead = [mass_ahead(of_run, one.step) for one, of_run in zip(steps, shares, strict=True)]
     about = {
         "labels": figures.n,
@@ -198,36 +222,45 @@ def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[S
         "after": round(figures.after, 1),
         "after_interval": [round(value, 1) for value in figures.after_interval],
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
-        "agents": sorted({agent for one in steps for agent in list_agents(one.run.trace)}),
+        "agents": list(team.agents),
     }
-    return StepHead(_fit(steps), mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+    return StepHead(
+        _fit(steps, penalty), team.agents, mass_holding(ahead, _COVERAGE), figures.is_better, about
+    ), figures
 
 
-def _fit(steps: Sequence[LabelledSteps]) -> StepPrior:
-    return fit_prior(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
+def _fit(steps: Sequence[LabelledSteps], penalty: float) -> StepPrior:
+    return fit_prior(steps, penalty=penalty, agent_part=_AGENT_PART)
 
 
-def measure_curve(steps: Sequence[LabelledSteps], *, seed: int = 0) -> list[CurvePoint]:
+def _cross_fit_shares(team: TeamSteps, penalty: float, seed: int) -> list[NDArray[np.float64]]:
+    priors = cross_fit(team.failures, team.groups, penalty=penalty, agent_part=_AGENT_PART, seed=seed)
+    return [one.share(prior) for one, prior in zip(team.failures, priors, strict=True)]
+
+
+def _log_likelihood(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64]]) -> float:
+    return float(sum(np.log(of_run[one.step] + _LEAST) for one, of_run in zip(steps, shares, strict=True)))
+
+
+def measure_curve(team: TeamSteps, *, seed: int = 0) -> list[CurvePoint]:
     """Measure what 0, 8, 16 and more labels are worth; only sizes that leave tasks to measure on."""
-    groups = group_by_task([one.run.trace.task for one in steps])
     points = []
     for size in (0, *_CURVE_SIZES):
-        if size > groups.max() + 1 - _FEWEST_MEASURED:
+        if size > team.groups.max() + 1 - _FEWEST_MEASURED:
             break
-        used, named, agents = 100 * np.array([_draw(steps, groups, size, seed + split) for split in range(_SPLITS)]).T
+        used, named, agents = 100 * np.array([_draw(team, size, seed + split) for split in range(_SPLITS)]).T
         points.append(
             CurvePoint(size, float(used.mean()), float(named.mean()), float(named.std()), float(agents.mean()))
         )
     return points
 
 
-def _draw(steps: Sequence[LabelledSteps], groups: NDArray[np.int64], size: int, seed: int) -> tuple[bool, float, float]:
+def _draw(team: TeamSteps, size: int, seed: int) -> tuple[bool, float, float]:
     """Return whether a head of *size* tasks is used, and how often step and agent of the others' failures are named."""
-    chosen = set(np.random.default_rng(seed).permutation(groups.max() + 1)[:size].tolist())
-    is_chosen = [group in chosen for group in groups.tolist()]
-    learnt = [one for one, known in zip(steps, is_chosen, strict=True) if known]
-    others = [one for one, known in zip(steps, is_chosen, strict=True) if not known]
-    head = learn_step_head(learnt, seed=seed)[0] if learnt else None
+    chosen = np.random.default_rng(seed).permutation(team.groups.max() + 1)[:size]
+    is_chosen = np.isin(team.groups, chosen)
+    learnt, others = team.take(np.flatnonzero(is_chosen)), team.take(np.flatnonzero(~is_chosen)).failures
+    head = learn_step_head(learnt, seed=seed)[0] if learnt.failures else None
     prior = head.prior if head is not None and head.is_better else None
     named, agents = np.array([_hit(one, one.share(prior)) for one in others]).mean(axis=0).tolist()
     return prior is not None, named, agents
@@ -238,6 +271,12 @@ def _hit(one: LabelledSteps, shares: NDArray[np.float64]) -> tuple[bool, bool]:
     agents = np.unique([step.agent for step in one.run.trace.steps], return_inverse=True)[1]
     step = blamed(agents, shares)[1]
     return step == one.step, bool(one.is_of_agent[step])
+
+
+def measure_named(team: TeamSteps, tracer: Tracer) -> float:
+    """Return the percent of the failures whose labelled step a tracer names."""
+    verdicts = tracer.attribute([one.run.trace for one in team.failures])
+    return percent([verdict.decisive_step == one.step for verdict, one in zip(verdicts, team.failures, strict=True)])
 
 
 def _measure(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64]], seed: int) -> StepFigures:
@@ -289,15 +328,16 @@ class LeftOutFigures:
     place: float
 
 
-def measure_left_out(steps: Sequence[LabelledSteps], kinds: Sequence[str], *, seed: int = 0) -> LeftOutFigures:
+def measure_left_out(team: TeamSteps, kinds: Sequence[str], penalty: float, *, seed: int = 0) -> LeftOutFigures:
     """Measure a head on kinds of faults that it has not learnt, beside what needs no tracer at all.
 
     Args:
-        steps: The labelled failures.
+        team: The labelled failures.
         kinds: What kind each is of; where all are of one, only tasks are left out.
+        penalty: As it was chosen for all of them.
         seed: Of the folds of tasks.
     """
-    groups = group_by_task([one.run.trace.task for one in steps])
+    steps, groups = team.failures, team.groups
     folds = (np.random.default_rng(seed).permutation(groups.max() + 1) % _LEFT_OUT_FOLDS)[groups].tolist()
     commonest = [kind for kind, _ in Counter(kinds).most_common(_MOST_KINDS)]
     grouped = [kind if kind in commonest else "" for kind in kinds]  # rare ones are left out together
@@ -308,7 +348,7 @@ def measure_left_out(steps: Sequence[LabelledSteps], kinds: Sequence[str], *, se
             one for one, other_fold, other in zip(steps, folds, grouped, strict=True)
             if other_fold != fold and (other != kind or len(set(grouped)) == 1)
         ]  # fmt: skip
-        prior = _fit(learnt) if learnt else None
+        prior = _fit(learnt, penalty) if learnt else None
         turn = Counter(_turn(one.run.trace, one.step) for one in of_others or steps).most_common(1)[0][0]
         place = Counter(one.step for one in of_others or steps).most_common(1)[0][0]
         hits += [

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import ConfigError
 from blamespan.labels.people import PersonLabel
 from blamespan.trace import MessageActionTrace
@@ -18,14 +20,14 @@ from blamespan_lab.recorded_runs import group_by_task
 from blamespan_tracer.heads import list_agents
 from blamespan_tracer.outcome_head import HABITS, N_FEATURES, OutcomeHead, outcome_features, scale_features
 
-__all__ = ["FEWEST", "KnownOutcomes", "OutcomeFigures", "apply_labels", "learn_head", "read_outcomes"]
-
 FEWEST = 20
 """Failed runs, and sound ones, that it takes to say whether a head is better."""
 
 _FOLDS = 5
 _DRAWS = 1_000
-_MAX_FALSE_ALARMS = 0.05
+_MAX_FALSE_ALARMS = 0.03
+_CONFIDENCE = 0.95
+"""With which no more of the sound runs to come are called failed."""
 _PENALTY = 0.3
 
 Floats = NDArray[np.float32]
@@ -72,6 +74,9 @@ class OutcomeFigures:
         head_interval: its 95 % interval.
         tracer: The same of the tracer by itself.
         gain_interval: 95 % interval of the difference.
+        false_alarms: Share of the sound runs that the head calls failed, cross-fitted, and
+        tracer_false_alarms: that the tracer by itself does.
+        fewer_interval: 95 % interval of by how much fewer.
     """
 
     n_failed: int
@@ -80,11 +85,18 @@ class OutcomeFigures:
     head_interval: tuple[float, float]
     tracer: float
     gain_interval: tuple[float, float]
+    false_alarms: float
+    tracer_false_alarms: float
+    fewer_interval: tuple[float, float]
 
     @property
     def is_better(self) -> bool:
-        """Whether the head is measurably better than the tracer by itself, and than chance."""
-        return self.gain_interval[0] > 0 and self.head_interval[0] > 0.5
+        """Whether the head is measurably better than chance, and than the tracer by itself.
+
+        That is, it tells failed runs from sound ones better; or as well, and it calls fewer sound runs failed.
+        """
+        low, high = self.gain_interval
+        return self.head_interval[0] > 0.5 and (low > 0 or (high > 0 and self.fewer_interval[0] > 0))
 
 
 def apply_labels(run: MessageActionTrace, labels: Sequence[PersonLabel]) -> MessageActionTrace:
@@ -119,8 +131,8 @@ def read_outcomes(runs: Sequence[MessageActionTrace], tracer: Tracer) -> KnownOu
 def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, OutcomeFigures]:
     """Fit a head to all runs; its figures and its alarm come from heads that were fitted to the runs of other tasks."""
     probabilities = cross_fit(known, seed=seed)
-    figures = _measure(known, probabilities, seed=seed)
-    alarm = float(np.quantile(probabilities[~known.has_failed], 1.0 - _MAX_FALSE_ALARMS))
+    alarm = _choose_alarm(probabilities[~known.has_failed])
+    figures = _measure(known, probabilities, alarm, seed=seed)
     head = fit_head(known)
     about = {
         "failed": figures.n_failed,
@@ -129,9 +141,22 @@ def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, Out
         "auc_interval": [round(value, 4) for value in figures.head_interval],
         "tracer_auc": round(figures.tracer, 4),
         "gain_interval": [round(value, 4) for value in figures.gain_interval],
+        "false_alarms": round(figures.false_alarms, 4),
+        "tracer_false_alarms": round(figures.tracer_false_alarms, 4),
         "agents": list(known.agents),
     }
     return replace(head, alarm=alarm, is_better=figures.is_better, figures=about), figures
+
+
+def _choose_alarm(sound: NDArray[np.float64]) -> float:
+    """Return the probability above which a run is called failed, by those that sound runs of other tasks have: (N,).
+
+    So many of them may lie above it that no more than `_MAX_FALSE_ALARMS` of all sound runs do, by the upper bound of
+    Clopper and Pearson; none where they are too few to tell.
+    """
+    n = len(sound)
+    counts = [count for count in range(n) if beta.ppf(_CONFIDENCE, count + 1, n - count) <= _MAX_FALSE_ALARMS]
+    return float(np.sort(sound)[::-1][max(counts, default=0)])
 
 
 def fit_head(known: KnownOutcomes) -> OutcomeHead:
@@ -173,16 +198,19 @@ def cross_fit(known: KnownOutcomes, *, seed: int, most: int | None = None) -> ND
     return probabilities
 
 
-def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], *, seed: int) -> OutcomeFigures:
+def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], alarm: float, *, seed: int) -> OutcomeFigures:
+    has_alarm, tracer_has = probabilities > alarm, known.suspicion > NOBODY_KNOWS
     draws = np.random.default_rng(seed)
     tasks = np.unique(known.task)
     rows_of = {task: np.flatnonzero(known.task == task) for task in tasks.tolist()}
-    heads, gains = [], []
+    heads, gains, fewer = [], [], []
     for _ in range(_DRAWS):
         rows = np.concatenate([rows_of[task] for task in draws.choice(tasks, len(tasks)).tolist()])
         if len(set(known.has_failed[rows].tolist())) < 2:
             continue
         heads.append(roc_auc_score(known.has_failed[rows], probabilities[rows]))
+        sound = rows[~known.has_failed[rows]]
+        fewer.append(float(tracer_has[sound].mean() - has_alarm[sound].mean()))
         gains.append(heads[-1] - roc_auc_score(known.has_failed[rows], known.suspicion[rows]))
     return OutcomeFigures(
         n_failed=int(known.has_failed.sum()),
@@ -191,6 +219,9 @@ def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], *, seed: 
         head_interval=_interval(heads),
         tracer=float(roc_auc_score(known.has_failed, known.suspicion)),
         gain_interval=_interval(gains),
+        false_alarms=float(has_alarm[~known.has_failed].mean()),
+        tracer_false_alarms=float(tracer_has[~known.has_failed].mean()),
+        fewer_interval=_interval(fewer),
     )
 
 

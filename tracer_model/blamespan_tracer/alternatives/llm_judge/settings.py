@@ -37,7 +37,7 @@ class JudgeSettings:
         method: How.
         taxonomy: Which modes are offered.
         embedded: Name of the tracer that a cascade asks first; None where every run goes to the endpoint.
-        sure_from: Share of the most blamed agent, 0..1, from which a cascade takes the embedded tracer's word.
+        sure_from: Share of the decisive step, 0..1, from which a cascade takes the embedded tracer's word.
         concurrency: Most questions under way at once.
         context_tokens: Most tokens of a question, by our own estimate.
         answer_tokens: Most tokens of an answer.

@@ -130,7 +130,7 @@ class JudgeTracer:
         self._client.budget.count("seen")
         if abstention_reason(trace) is not None:
             return verdict
-        if verdict.abstained is not None or verdict.agents[0].score < self._settings.sure_from:
+        if verdict.decisive_step is None or verdict.steps[verdict.decisive_step].score < self._settings.sure_from:
             return None
         prompt = instructions(VERDICT, self._settings.taxonomy)
         documents = first_documents(RunDocument.of(trace, self._settings.context_tokens), self._settings.method)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from blamespan_lab.simulation.program import Program
-from blamespan_lab.simulation.tasks import FAMILIES
 
 import blamespan
 from blamespan.testing import SpanRecorder
+from blamespan_lab.make.simulation.program import Program
+from blamespan_lab.make.simulation.tasks import FAMILIES
 from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import STEP_FEATURES, step_features
 

@@ -112,6 +112,25 @@ def test_nonsense_is_no_fault(answer: str) -> None:
         assert written(endpoint.url) == (None, "nonsense 3 times")
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "trouble"),
+    [
+        ("aegis:FM-2.3", "It is 84.", "another error 3 times"),
+        ("aegis:FM-2.3", "By the way, 48 is the year of a fine song.", ""),
+        ("aegis:FM-2.4", "It is 48, as you know.", "another error 3 times"),
+        ("aegis:FM-2.4", "I have the number.", ""),
+    ],
+)
+def test_text_that_does_not_show_the_error_is_dropped_and_counted(kind: str, text: str, trouble: str) -> None:
+    """A changed number is no derailment, and who says all that was said withholds nothing."""
+    with served(json.dumps({"text": text})) as endpoint:
+        manipulator = Manipulator(Endpoint(endpoint.url, "small", "secret", 5), pause_s=0.01)
+        writes = ModelInterceptor(fault_kind(kind), "response", manipulator)
+        change = writes.change(AT, Said("It is 48."), Random(1))
+
+    assert (writes.trouble, change is None) == (trouble, bool(trouble))
+
+
 @pytest.mark.parametrize("answer", ["slow", "drip"])
 def test_slow_endpoint_is_given_up(answer: str) -> None:
     """An answer that does not come in time, or only byte by byte, is none."""

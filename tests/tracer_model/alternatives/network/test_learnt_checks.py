@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from blamespan_tracer.alternatives.network.contracts import LEARNT_CONTRACTS
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.alternatives.network.contracts import LEARNT_CONTRACTS
 from blamespan_tracer.alternatives.network.inputs import feature_names
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.checks import CONTRACTS, ExaminedRun
+from blamespan_tracer.checks import CHECKS, ExaminedRun
 from tests.tracer_model.teams import Said, team
 
-BY_NAME = {contract.name: contract for contract in LEARNT_CONTRACTS}
+BY_NAME = {check.name: contract for check in LEARNT_CONTRACTS}
 CALL: tuple[Said, Said] = (
     ("a", 'ask({"item": "kettle"})', "tool_call"),
     ("a", "The red kettle costs 48 euros.", "tool_result"),
@@ -80,5 +80,5 @@ def test_every_name_that_the_weights_know_is_a_contract() -> None:
     network = NetworkTracer.bundled().network
 
     assert {name.removesuffix(": broken") for name in network.features if name.endswith(": broken")} <= {*BY_NAME}
-    assert {contract.name for contract in CONTRACTS} <= {*BY_NAME}
+    assert {check.name for check in CHECKS} <= {*BY_NAME}
     assert set(network.features) <= set(feature_names(NetworkTracer.bundled().lexicon))
