@@ -1,11 +1,11 @@
-"""Networks are given what they learnt under a name: each contract breaks, and its sound twin keeps it."""
+"""Networks are given what they learnt under a name: each check breaks, and its sound twin keeps it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from blamespan_tracer.alternatives.network.contracts import LEARNT_CONTRACTS
+from blamespan_tracer.alternatives.network.contracts import LEARNT_CHECKS
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.network.inputs import feature_names
@@ -13,7 +13,7 @@ from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.checks import CHECKS, ExaminedRun
 from tests.tracer_model.teams import Said, team
 
-BY_NAME = {check.name: contract for check in LEARNT_CONTRACTS}
+BY_NAME = {check.name: check for check in LEARNT_CHECKS}
 CALL: tuple[Said, Said] = (
     ("a", 'ask({"item": "kettle"})', "tool_call"),
     ("a", "The red kettle costs 48 euros.", "tool_result"),
@@ -76,7 +76,7 @@ def test_learnt_contract_breaks_and_its_twin_keeps_it(
 
 
 def test_every_name_that_the_weights_know_is_a_contract() -> None:
-    """What the bundled network was trained with can be read, and a contract of today can be learnt from."""
+    """What the bundled network was trained with can be read, and a check of today can be learnt from."""
     network = NetworkTracer.bundled().network
 
     assert {name.removesuffix(": broken") for name in network.features if name.endswith(": broken")} <= {*BY_NAME}
