@@ -55,7 +55,7 @@ def feedback(
     Put it behind the task of the next attempt; `blamespan.retry()` does both. Runs known to have succeeded need none.
     Where nobody recorded how a run ended, nobody is blamed unless more likely at fault than not, or with --failed.
     """
-    from blamespan.analysis.engines.outcomes import attribute_recorded
+    from blamespan.analysis.outcomes import attribute_recorded
     from blamespan.tracers import load_tracer
     from blamespan_lab.rerun.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
 
@@ -73,7 +73,7 @@ def feedback(
             judged = replace(run, trace=replace(run.trace, outcome="failed")) if has_failed else run
             verdict = attribute_recorded([judged], tracer)[0].verdict
             if not is_known_to_have_failed(judged.trace) and not is_suspected(verdict):
-                _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
+                _say(f"{run.source}: {_describe_unsuspected(verdict)}. Give --failed if it has failed")
                 continue
             written = feedback_on(judged.trace, verdict)
             _print(run, _improve(written, run, advice), wants_json, is_first=n_written == 0)
@@ -87,7 +87,7 @@ def feedback(
         sys.exit(1)
 
 
-def _unsuspected(verdict: Attribution) -> str:
+def _describe_unsuspected(verdict: Attribution) -> str:
     if verdict.abstained is not None:
         return f"there is no verdict on this run, of which nobody said that it failed: {verdict.abstained}"
     return f"nobody said that this run failed, and nobody seems at fault (failure score {verdict.failure_score:.2f})"
