@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 
 settings.register_profile("same", derandomize=True, deadline=None)  # others: pytest --hypothesis-profile=default
 settings.load_profile("same")

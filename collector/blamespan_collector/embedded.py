@@ -29,9 +29,9 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter
 
 from blamespan import conventions as words
+from blamespan.forking import call_at_worker_end
+from blamespan.host_safety import shield_host
 from blamespan.instrumenting.exporting import EXPORTER_HANGS
-from blamespan.instrumenting.forking import call_at_worker_end
-from blamespan.instrumenting.host_safety import shield_host
 from blamespan.instrumenting.settings import exit_s
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.pipeline import import_parts

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.util import types
 
 from blamespan import conventions as words
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.otlp.sdk import span_to_sdk
 from blamespan.pipeline import AttributedTrace
 from blamespan.spans import Span as OurSpan

@@ -11,8 +11,8 @@ from typing import Any
 
 import wrapt
 
-from blamespan.instrumenting.forking import renewed_after_fork
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.forking import renewed_after_fork
+from blamespan.host_safety import shield_host
 
 __all__ = ["AfterImport", "class_tree", "exchange", "innermost", "watch_subclasses", "wrappers"]
 

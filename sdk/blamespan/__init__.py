@@ -25,7 +25,7 @@ from blamespan.tracers import Tracer, load_tracer
 
 if TYPE_CHECKING:
     from blamespan.analysis.analyze import Results, analyze
-    from blamespan.analysis.engines.outcomes import Result
+    from blamespan.analysis.outcomes import Result
     from blamespan.guarding.guard import guard
     from blamespan.injecting.injection import inject
     from blamespan.learning import learn
@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Result": "blamespan.analysis.engines.outcomes",
+    "Result": "blamespan.analysis.outcomes",
     "Results": "blamespan.analysis.analyze",
     "analyze": "blamespan.analysis.analyze",
     "guard": "blamespan.guarding.guard",

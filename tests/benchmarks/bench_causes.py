@@ -37,8 +37,7 @@ from blamespan.tracers import Tracer, load_tracer
 from blamespan_collector.page import page_application
 from blamespan_collector.settings import ListenAddress
 from blamespan_lab.make import RECIPES
-from blamespan_lab.make.conflicts.generate import played_conflicts
-from blamespan_lab.make.conflicts.recipe import ConflictRecipe
+from blamespan_lab.make.conflicts import ConflictRecipe, played_conflicts
 from blamespan_lab.make.corpus.recipe import find_recipe
 from blamespan_lab.make.corpus.storage import read_corpus
 from blamespan_lab.make.recording import Recording

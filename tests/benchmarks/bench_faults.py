@@ -40,7 +40,7 @@ from blamespan_lab.make.corpus.generate import generate_corpus
 from blamespan_lab.make.corpus.recipe import find_recipe
 from blamespan_lab.make.corpus.storage import LABELS, read_corpus
 from blamespan_lab.make.run_labels import RunLabel
-from blamespan_lab.measure.who_and_when import SUBSETS, read_subset
+from blamespan_lab.recorded_runs import SUBSETS, read_subset
 from blamespan_lab.rerun.stress.figures import Rate
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from blamespan_lab.make.recording import Recording
 from blamespan_lab.rerun.causes.blame import MaskedWorth
 from blamespan_lab.rerun.causes.shapley import MOST_EXACT, Coalition, NoShares, shapley
 from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects, verified_verdict, verify
-from blamespan_lab.rerun.replay.script import script_of
+from blamespan_lab.rerun.script import script_of
 
 __all__ = ["ShapleyFigures", "VerifyFigures", "measure_shapley", "measure_verify"]
 

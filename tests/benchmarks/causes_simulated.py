@@ -17,8 +17,7 @@ from blamespan.otlp.sdk import span_from_sdk
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.make.corpus.attempts import make_program
-from blamespan_lab.make.corpus.plan import Block
-from blamespan_lab.make.corpus.recipe import CorpusRecipe
+from blamespan_lab.make.corpus.recipe import Block, CorpusRecipe
 from blamespan_lab.make.counterfactual import RecordedFaults, examine
 from blamespan_lab.make.decision_steps import DecisionSteps, blamed_step
 from blamespan_lab.make.recording import Recording
@@ -29,9 +28,9 @@ from blamespan_lab.make.simulation.random_stream import RandomStream, stable_see
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES
 from blamespan_lab.make.wordings.choosing import use_wordings
 from blamespan_lab.rerun.causes.corrections import NoCorrection
-from blamespan_lab.rerun.causes.trials import Trial
-from blamespan_lab.rerun.replay.playback import Correction
-from blamespan_lab.rerun.replay.user_program import Ran
+from blamespan_lab.rerun.playback import Correction
+from blamespan_lab.rerun.trials import Trial
+from blamespan_lab.rerun.user_program import Ran
 
 __all__ = ["SimulatedFailure", "SimulatedTrials", "TwinCorrections", "simulated_failures"]
 

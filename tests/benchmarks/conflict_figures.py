@@ -14,8 +14,8 @@ from blamespan.importing.files import read_bytes
 from blamespan.importing.recorded import load_importer
 from blamespan.json_text import parse_json
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.make.conflicts.generate import PlayedConflict
-from blamespan_lab.make.edits.sources import read_sound_runs, source_files
+from blamespan_lab.make.conflicts import PlayedConflict
+from blamespan_lab.make.edits.generate import read_sound_runs, source_files
 from blamespan_lab.make.wordings.banks import CONFLICTS
 from blamespan_lab.statistics import f1, micro_interval
 from blamespan_tracer.instructions import find_conflicts

@@ -15,7 +15,7 @@ from tests.benchmarks.faults_work import Cell, Examined
 from blamespan_lab.rerun.stress.figures import Rate
 
 
-def examined(number: int = 0, family: str = "code", **figures: Any) -> Examined:
+def examined(number: int = 0, family: str = "tables", **figures: Any) -> Examined:
     given: dict[str, Any] = {
         "written": 4,
         "flipped": 1,
@@ -47,7 +47,7 @@ def test_flips_are_of_what_was_written() -> None:
     """Summed up by family, nothing counted twice."""
     done = [examined(), examined(1, flipped=3), examined(2, family="lookup")]
 
-    assert flips_by(done, lambda one: one.cell.family) == {"code": Rate(4, 8), "lookup": Rate(1, 4)}
+    assert flips_by(done, lambda one: one.cell.family) == {"tables": Rate(4, 8), "lookup": Rate(1, 4)}
 
 
 def test_rounds_agree_where_their_digests_do() -> None:

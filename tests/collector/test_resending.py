@@ -23,9 +23,9 @@ from blamespan_collector.delivering.file_sink import FileSink
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.resending import Resend, resend
 from blamespan_collector.delivering.sinks import PARTIAL, Receipt, Refused, Sink, TryAgain
+from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.state.state import State
 from blamespan_collector.store import Retention, RunStore
-from blamespan_collector.store.sink import StoreSink
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from tests.collector.fakes import request, run
 from tests.collector.working import MemorySink, until, working

@@ -18,6 +18,7 @@ from blamespan.errors import ConfigError
 from blamespan.pipeline import attribute_traces
 from blamespan.spans import Span
 from blamespan_collector.delivering.sinks import TryAgain
+from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.store import (
     Retention,
     RunQuery,
@@ -27,7 +28,6 @@ from blamespan_collector.store import (
     StoreUnavailable,
     schema,
 )
-from blamespan_collector.store.sink import StoreSink
 from tests.collector.fakes import request
 from tests.collector.paging import LastStepsTracer, annotated, stored
 from tests.sdk.talks import NOW_NS, talk
@@ -313,7 +313,7 @@ def test_absent_store_is_named(tmp_path: Path) -> None:
 
 async def test_old_runs_go_while_nothing_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sink lets go of what is too old by itself, without waiting for the next batch."""
-    monkeypatch.setattr("blamespan_collector.store.sink._PRUNE_EVERY_S", 0.01)
+    monkeypatch.setattr("blamespan_collector.delivering.store_sink._PRUNE_EVERY_S", 0.01)
     store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     sink = StoreSink(tmp_path / "runs.db", Retention(max_age_s=0.05))
     sink.resume({})
@@ -400,7 +400,7 @@ async def test_store_that_cannot_be_written_keeps_nobody_from_starting(
     """Runs wait for a read-only store for a while, then go on without it; when it can be written, they are stored."""
     path = tmp_path / "runs.db"
     stored(path, *annotated(talk(1)))
-    monkeypatch.setattr("blamespan_collector.store.sink._FAILS_FOR_S", 0.05)
+    monkeypatch.setattr("blamespan_collector.delivering.store_sink._FAILS_FOR_S", 0.05)
     connect = sqlite_files.connect
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_files, "connect", lambda path, **_: connect(path, read_only=True))

@@ -20,11 +20,11 @@ from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.file_sink import FileSink
 from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.sinks import Sink
+from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.journal.entries import NewEntry, SpanKey, pack_keys
 from blamespan_collector.state.state import State
 from blamespan_collector.store import Retention, RunStore, run_writer
 from blamespan_collector.store.schema import move_aside
-from blamespan_collector.store.sink import StoreSink
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.wire.protobuf import delimit, tag_of
 from tests.collector.fakes import request, run

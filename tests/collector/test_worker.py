@@ -21,10 +21,10 @@ from blamespan.rebuilding.continuing import WAITS
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.delivering.sinks import Oversized, Refused
+from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.judging.scorer import InFlight
 from blamespan_collector.settings import Limits
 from blamespan_collector.store import Retention, RunStore
-from blamespan_collector.store.sink import StoreSink
 from tests.collector.fakes import POISON, SOON, FirstStepTracer, SlowTracer, run
 from tests.collector.working import MemorySink, down, ids, until, working
 

@@ -14,7 +14,7 @@ from autogen_core.models import CreateResult, ModelInfo, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import load_messages
+from blamespan.genai_messages import load_messages
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder

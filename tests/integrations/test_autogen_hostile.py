@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from pydantic import BaseModel, ConfigDict
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import load_messages
+from blamespan.genai_messages import load_messages
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor

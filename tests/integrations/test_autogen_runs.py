@@ -17,7 +17,7 @@ from opentelemetry import trace as otel
 from PIL import Image as Pictures
 
 from blamespan import conventions as words
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder

@@ -11,7 +11,7 @@ from langchain_core.outputs import Generation, LLMResult
 from langgraph.types import Command, Send
 from pydantic import BaseModel
 
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan.trace import Usage
 from blamespan_integrations.langgraph._calls import chat_answer, model_name
 from blamespan_integrations.langgraph._convert import (

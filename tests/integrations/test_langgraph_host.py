@@ -23,7 +23,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 from opentelemetry import trace
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook

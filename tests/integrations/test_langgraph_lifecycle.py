@@ -21,7 +21,7 @@ from langgraph.types import Command, RetryPolicy, interrupt
 
 from blamespan import conventions as words
 from blamespan import rebuild
-from blamespan.rebuilding.messages import text_of
+from blamespan.genai_messages import text_of
 from blamespan.testing import SpanRecorder
 from tests.integrations.langgraph_programs import (
     Words,

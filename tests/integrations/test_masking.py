@@ -9,8 +9,8 @@ import pytest
 
 from blamespan import conventions as words
 from blamespan.errors import ConfigError
+from blamespan.genai_messages import Message
 from blamespan.instrumenting.settings import ContentSettings
-from blamespan.rebuilding.messages import Message
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
 from blamespan_integrations.recording import Recorder

@@ -12,8 +12,8 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as ge
 from opentelemetry.trace import SpanKind
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message, load_messages
 from blamespan.instrumenting.settings import ContentSettings
-from blamespan.rebuilding.messages import Message, load_messages
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent, Usage

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message
 from blamespan.instrumenting.settings import CAPTURE_CONTENT, ContentSettings
 from blamespan.plugins import load_plugin
-from blamespan.rebuilding.messages import Message
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message, load_messages
 from blamespan.instrumenting.settings import ContentSettings
-from blamespan.rebuilding.messages import Message, load_messages
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.recording import Recorder

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message, load_messages
 from blamespan.instrumenting.settings import ContentSettings
-from blamespan.rebuilding.messages import Message, load_messages
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message
 from blamespan.instrumenting.settings import ContentSettings
-from blamespan.rebuilding.messages import Message
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent, Usage
 from blamespan_integrations.recording import Recorder

@@ -25,7 +25,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 import blamespan
 from blamespan.errors import ConfigError
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.outcomes import record_outcome as run_outcome
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor

@@ -7,7 +7,7 @@ from typing import Any
 from opentelemetry.trace import SpanKind
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import Message, dump_messages
+from blamespan.genai_messages import Message, dump_messages
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import Agent, MessageActionTrace, Step
 

@@ -12,10 +12,10 @@ import pytest
 from blamespan import conventions as words
 from blamespan.annotate import annotate, read_verdict
 from blamespan.dialects import Dialect, SpanReading, in_our_words, is_foreign, translation
+from blamespan.genai_messages import Message
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.pipeline import annotate_traces
 from blamespan.rebuilding.emit import emit
-from blamespan.rebuilding.messages import Message
 from blamespan.rebuilding.rebuild import rebuild, rebuild_run
 from blamespan.rebuilding.runs import is_step, split_runs
 from blamespan.spans import Scope, Span, SpanEvent

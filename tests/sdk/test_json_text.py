@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from blamespan.genai_messages import load_messages, text_of
 from blamespan.json_text import MAX_NESTING, parse_json
-from blamespan.rebuilding.messages import load_messages, text_of
 
 
 def nested(depth: int) -> str:

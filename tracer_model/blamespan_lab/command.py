@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,7 +89,7 @@ def train(
         return
     assert recipe is not None
     path = find_recipe(recipe, RECIPES)
-    model = str(peek(path, "model"))
+    model = str(peek(path, "model") or "lexical")
     if model in REPLACED:
         raise ConfigError(
             f"{path.name}: expected a model that can be trained, got {model!r}, which is no more. Take "
@@ -110,8 +110,7 @@ def train(
 def _train_lexical(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
-    from blamespan_lab.train.lexical.recipe import LexicalRecipe
-    from blamespan_lab.train.lexical.training import train as train_lexical
+    from blamespan_lab.train.lexical import LexicalRecipe, train_lexical
 
     recipe = read_recipe(LexicalRecipe, path, RECIPES)
     recipe = recipe if seed is None else replace(recipe, seed=seed)
@@ -135,14 +134,20 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | No
     from blamespan_lab.train.auto import AutoRecipe, train_auto
 
     recipe = read_recipe(AutoRecipe, path, RECIPES)
-    trained = train_auto(recipe if seed is None else replace(recipe, seed=seed), path.parent, data, out)
-    for title, verdicts in (("cross-fitted", trained.cross_fitted), ("left out", trained.left_out)):
-        for subset, runs in trained.labelled.items():
-            figures = evaluate_subset(runs, verdicts[subset])
+    recipe = recipe if seed is None else replace(recipe, seed=seed)
+    trained = train_auto(recipe, path.parent, data, out)
+    log: dict[str, object] = {"recipe": asdict(recipe), "digest": trained.digest}
+    for title, verdicts in (("cross_fitted", trained.cross_fitted), ("left_out", trained.left_out)):
+        log[title] = rows = {
+            subset: evaluate_subset(runs, verdicts[subset]) for subset, runs in trained.labelled.items()
+        }
+        for subset, figures in rows.items():
             click.echo(
-                f"{title} {subset}, {figures['n']} runs: step {figures['step']:.1f} %, "
+                f"{title.replace('_', ' ')} {subset}, {figures['n']} runs: step {figures['step']:.1f} %, "
                 f"agent {figures['agent']:.1f} %, top 3 {figures['top3']:.1f} %"
             )
+    log["by_labels"] = {subset: list(map(asdict, curve)) for subset, curve in trained.by_labels.items()}
+    (out / "log.json").write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8")
     for subset, curve in trained.by_labels.items():
         for point in curve:
             click.echo(
@@ -155,8 +160,7 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | No
 def _train_network(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
-    from blamespan_lab.train.network.recipe import NetworkRecipe
-    from blamespan_lab.train.network.training import train_network
+    from blamespan_lab.train.network import NetworkRecipe, train_network
 
     recipe = read_recipe(NetworkRecipe, path, RECIPES)
     recipe = recipe if seed is None else replace(recipe, seed=seed)
@@ -227,7 +231,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         BlamespanError: if the labels or the store cannot be read.
     """
     from blamespan.labels.people import by_run
-    from blamespan_lab.train.labels.learning import agreed_run, learn_step_head, read_steps
+    from blamespan_lab.train.step_head import agreed_run, learn_step_head, read_steps
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.step_head import STEP_HEAD_FILE
 
@@ -269,7 +273,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     """
     require("sklearn", "train")
     from blamespan.labels.people import by_run
-    from blamespan_lab.train.outcomes.learning import apply_labels, learn_head, read_outcomes
+    from blamespan_lab.train.outcome_head import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 
@@ -595,7 +599,7 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
     from blamespan_lab.measure.outcomes import evaluate_outcomes
     from blamespan_lab.measure.tables import print_outcomes
     from blamespan_lab.recorded_runs import read_recorded
-    from blamespan_lab.train.outcomes.learning import read_outcomes
+    from blamespan_lab.train.outcome_head import read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
 
     with log_to_stderr("evaluating on outcomes"):

@@ -94,8 +94,8 @@ def micro_interval(
     return _bootstrap((hits, [len(label) + len(answer) for label, answer in pairs]), micro, seed)
 
 
-def interval(hits: Sequence[bool], *, seed: int = 0) -> tuple[float, float]:
-    """Bootstrap the 95 % interval of an accuracy, resampling runs."""
+def interval(hits: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """Bootstrap the 95 % interval of a mean in percent, resampling runs."""
 
     def accuracy(draws: Floats, axis: int = -1) -> Floats:
         share: Floats = 100.0 * draws.mean(axis=axis)

@@ -9,9 +9,9 @@ from blamespan_collector.delivering.evaluation_sinks import EvaluationLogs, Lang
 from blamespan_collector.delivering.file_sink import FileSink
 from blamespan_collector.delivering.forwarder import forwarder
 from blamespan_collector.delivering.sinks import Sink
+from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.store import Retention
-from blamespan_collector.store.sink import StoreSink
 
 __all__ = ["destinations"]
 

@@ -28,7 +28,7 @@ from blamespan.analysis.showing.run_view import RunView
 from blamespan.attribution import Attribution
 from blamespan.errors import UnreadableInput
 from blamespan.labels.file import LABELS_FILE, LabelsFile
-from blamespan.labels.people import Answer, PersonLabel, by_run
+from blamespan.labels.people import LabelAnswer, PersonLabel, by_run
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import runs_of
@@ -41,7 +41,7 @@ _logger = logging.getLogger("blamespan.collector")
 
 _MAX_FORM_BYTES = 16_384
 _MAX_FIELDS = 20
-_ANSWERS: Mapping[Answer, str] = {
+_ANSWERS: Mapping[LabelAnswer, str] = {
     "agrees": "The verdict is right",
     "corrects": "Another step or error mode decided it:",
     "no_failure": "No failure: the run did what it should",
@@ -188,7 +188,7 @@ class Labelling:
 
 
 def _step_and_modes(
-    answer: Answer, form: Mapping[str, str], verdict: Attribution | None
+    answer: LabelAnswer, form: Mapping[str, str], verdict: Attribution | None
 ) -> tuple[int | None, list[ErrorMode]]:
     if answer == "agrees":
         if verdict is None or verdict.decisive_step is None:

@@ -12,7 +12,7 @@ import click
 from markupsafe import Markup
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.analysis.engines.outcomes import attribute_recorded
+from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.known_failures import known_failures_of

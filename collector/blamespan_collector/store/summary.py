@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from blamespan import conventions as words
 from blamespan.annotate import cut, is_verdict
-from blamespan.rebuilding.messages import text_of
+from blamespan.genai_messages import text_of
 from blamespan.rebuilding.rebuild import outcome_of
 from blamespan.rebuilding.runs import is_told_step
 from blamespan.spans import Span

@@ -31,7 +31,7 @@ from autogen_core.models import (
 )
 from autogen_core.tools import ToolResult
 
-from blamespan.rebuilding.messages import Message, Part
+from blamespan.genai_messages import Message, Part
 from blamespan.trace import AgentRole, StepKind, Usage
 
 __all__ = [

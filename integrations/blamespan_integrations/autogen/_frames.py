@@ -18,7 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.autogen._memory import RunMemory
 from blamespan_integrations.autogen._objects import reference
 from blamespan_integrations.autogen._patches import Function, Patches

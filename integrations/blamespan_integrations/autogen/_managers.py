@@ -19,7 +19,7 @@ from autogen_core import TopicId
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.trace import StepKind
 from blamespan_integrations.autogen._agents import MESSAGE_TYPE, AgentTurn
 from blamespan_integrations.autogen._convert import (

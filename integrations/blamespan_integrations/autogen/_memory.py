@@ -18,7 +18,7 @@ from autogen_agentchat.messages import BaseChatMessage
 from autogen_core.models import AssistantMessage, LLMMessage
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan_integrations.autogen._convert import from_chat_message, from_llm_message, llm_content_key, llm_key
 from blamespan_integrations.autogen._objects import reference
 from blamespan_integrations.autogen._participants import Participants

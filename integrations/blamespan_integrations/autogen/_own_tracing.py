@@ -14,7 +14,7 @@ from autogen_core._telemetry import EnvelopeMetadata, _genai, _tracing, get_tele
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.autogen._patches import Patches
 from blamespan_integrations.autogen._runtime import SentMessages, handle_received
 

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.patching import class_tree, exchange, watch_subclasses, wrappers
 
 __all__ = ["Function", "Patches", "after_uninstrument"]

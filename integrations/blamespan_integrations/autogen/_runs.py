@@ -21,8 +21,8 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import SpanContext
 
 from blamespan import conventions as words
-from blamespan.instrumenting.host_safety import shield_host
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
+from blamespan.host_safety import shield_host
 from blamespan.trace import Agent
 from blamespan_integrations.autogen._convert import from_chat_message, task_messages
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame, frame_around

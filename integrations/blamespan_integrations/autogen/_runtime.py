@@ -27,7 +27,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.autogen._frames import Frame, Start, attached, current_frame, is_any, wrap_call
 from blamespan_integrations.autogen._managers import ManagerTurn
 from blamespan_integrations.autogen._memory import TraceMemories, TraceMemory

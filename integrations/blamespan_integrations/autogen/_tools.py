@@ -15,7 +15,7 @@ from autogen_core import FunctionCall
 from autogen_core.code_executor import CodeBlock
 from autogen_core.tools import ToolResult
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.autogen._agents import CalledTool
 from blamespan_integrations.autogen._convert import answer_of, text_attribute, tool_outcome
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from blamespan.rebuilding.messages import Message, Part
+from blamespan.genai_messages import Message, Part
 from blamespan.rebuilding.state_text import state_text, task_lines
 from blamespan_integrations.dialects._values import as_text, parse_structure
 

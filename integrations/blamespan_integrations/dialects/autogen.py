@@ -14,7 +14,7 @@ from typing import Any
 
 from blamespan import conventions as words
 from blamespan.dialects import SpanReading
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import genai

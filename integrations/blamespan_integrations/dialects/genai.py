@@ -12,7 +12,7 @@ from typing import Any
 
 from blamespan import conventions as words
 from blamespan.dialects import SpanReading
-from blamespan.rebuilding.messages import Message, texts_of
+from blamespan.genai_messages import Message, texts_of
 from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
 from blamespan_integrations.dialects._values import as_text, parse_structure, tokens

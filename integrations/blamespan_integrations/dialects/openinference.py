@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from blamespan.dialects import SpanReading
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import _langgraph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan.trace import Usage
 from blamespan_integrations.dialects._messages import messages_in, state_of, task_of
 from blamespan_integrations.dialects._values import as_text, number

@@ -21,7 +21,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Interrupt
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import Mail, RunScope, Said, Where, current_run
 from blamespan.intercepting.listeners import active
 from blamespan_integrations.interception import _langgraph_convert

@@ -18,7 +18,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from blamespan import conventions as words
-from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import (
     Answer,
     ContentT,

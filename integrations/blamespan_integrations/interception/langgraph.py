@@ -18,7 +18,7 @@ from langgraph._internal._runnable import RunnableCallable
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import Answer
 from blamespan.intercepting.listeners import active
 from blamespan.intercepting.tool_objects import known_tools

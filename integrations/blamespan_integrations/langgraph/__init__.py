@@ -20,7 +20,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.instrumenting.settings import links_checkpoints
 from blamespan_integrations.patching import AfterImport
 from blamespan_integrations.recording import Recorder

@@ -12,7 +12,7 @@ from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 from opentelemetry.context import Context
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.langgraph._frames import StartedRunnable
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 

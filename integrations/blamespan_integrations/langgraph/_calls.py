@@ -14,7 +14,7 @@ from langchain_core.outputs import LLMResult
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan.trace import Usage
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._convert import interrupt_text, tool_answer

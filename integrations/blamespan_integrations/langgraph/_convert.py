@@ -16,7 +16,7 @@ from langgraph.constants import END
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command, Send
 
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan_integrations.langgraph._messages import (
     Lost,
     are_messages,

@@ -23,7 +23,7 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.langgraph._callbacks import report
 
 __all__ = ["announce", "lead", "restore", "wrap"]

@@ -28,7 +28,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from blamespan import conventions as words
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._callbacks import report
 from blamespan_integrations.langgraph._frames import Definition, OpenToolCall, OutermostRun

@@ -23,7 +23,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan_integrations.langgraph._convert import VALUE, NodeInput, Update
 from blamespan_integrations.langgraph._messages import (
     Lost,

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.content import is_data_content_block
 from langgraph.types import Command, Send
 
-from blamespan.rebuilding.messages import Message, Part
+from blamespan.genai_messages import Message, Part
 from blamespan.rebuilding.state_text import state_lines, state_text, task_entries
 
 __all__ = [

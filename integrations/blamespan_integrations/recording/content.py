@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message, Part
 from blamespan.instrumenting.settings import ContentSettings
-from blamespan.rebuilding.messages import Message, Part
 from blamespan.rebuilding.state_text import state_lines, state_text
 from blamespan.trace import Agent, AttributeValue
 from blamespan_integrations.recording.json_encoding import (

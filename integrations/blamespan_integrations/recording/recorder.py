@@ -13,9 +13,9 @@ from opentelemetry.trace import Link, SpanContext, SpanKind
 
 from blamespan import conventions as words
 from blamespan._version import __version__
+from blamespan.genai_messages import Message
 from blamespan.instrumenting.settings import ContentSettings
 from blamespan.outcomes.record_outcome import run_begins
-from blamespan.rebuilding.messages import Message
 from blamespan.trace import Agent, AttributeValue
 from blamespan_integrations.recording.content import ContentPolicy, Contents
 from blamespan_integrations.recording.spans import (

@@ -17,8 +17,8 @@ from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message
 from blamespan.outcomes.record_outcome import run_ends
-from blamespan.rebuilding.messages import Message
 from blamespan.trace import Agent, AttributeValue, StepKind, Usage
 from blamespan_integrations.recording.content import ContentPolicy, Contents
 from blamespan_integrations.recording.exceptions import error_text, exception_event

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal
 
-from blamespan.analysis.engines.outcomes import Done, Outcome, Result, Wanted
 from blamespan.analysis.line import engine_for, listed, new_outcomes
+from blamespan.analysis.outcomes import AttributedOutcome, Outcome, Result, Wanted
 from blamespan.analysis.results.rows import as_arrow
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.importing.selection import Selection, time_of
@@ -91,7 +91,7 @@ class Results(Iterator[Result]):
         for outcome in self._outcomes:
             if isinstance(outcome, UnreadableInput):
                 self._refuse(outcome)
-            elif isinstance(outcome, Done) and outcome.result is not None:
+            elif isinstance(outcome, AttributedOutcome) and outcome.result is not None:
                 if outcome.error is not None:
                     self._refuse(UnreadableInput(f"{outcome.source}: {outcome.error}"))
                 return outcome.result

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from blamespan._version import __version__
-from blamespan.analysis.engines.outcomes import Wanted
 from blamespan.analysis.line import engine_for, listed, new_outcomes
+from blamespan.analysis.outcomes import Wanted
 from blamespan.analysis.progress import watched
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.outputs import check_output, write_rows, write_spans

@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Any, Protocol
 
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
-from blamespan.analysis.engines.outcomes import (
-    Done,
+from blamespan.analysis.outcomes import (
+    AttributedOutcome,
     Outcome,
     Wanted,
     attribute_recorded,
@@ -93,7 +93,7 @@ def new_outcomes(
         every = chain(_without_parts(outcomes, parts), _joined(parts, tracer, wanted, selection))
         for outcome in without_repeats(every, repeats) if left is None or left > 0 else ():
             yield outcome
-            if left is not None and isinstance(outcome, Done):
+            if left is not None and isinstance(outcome, AttributedOutcome):
                 left -= 1
                 if left == 0:
                     return
@@ -104,7 +104,7 @@ def _without_parts(outcomes: Iterable[Outcome], parts: SeparateParts) -> Iterato
     for outcome in outcomes:
         if isinstance(outcome, RecordedRun):
             parts.add(outcome)
-        elif isinstance(outcome, Done):
+        elif isinstance(outcome, AttributedOutcome):
             parts.note_told(outcome.parts)
         yield outcome
 

@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from blamespan.analysis.engines.outcomes import Done, Finished, Outcome
+from blamespan.analysis.outcomes import AttributedOutcome, Finished, Outcome
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.sources import Piece
 from blamespan.importing.reading import watched_reading
@@ -47,7 +47,7 @@ class Watched:
 
     def saw(self, outcome: Outcome) -> None:
         """Count an outcome."""
-        if isinstance(outcome, Done):
+        if isinstance(outcome, AttributedOutcome):
             self._runs += 1
         elif isinstance(outcome, Finished):
             with self._lock:

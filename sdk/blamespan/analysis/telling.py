@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Result
+from blamespan.analysis.outcomes import AttributedOutcome, Finished, Outcome, Result
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import RepeatedRun
 from blamespan.analysis.showing.legible import printable
@@ -62,10 +62,10 @@ class ReadTally:
             notice(outcome)
         elif isinstance(outcome, UnreadableInput):
             self.refuse(outcome)
-        elif isinstance(outcome, Done) and outcome.error is not None:
+        elif isinstance(outcome, AttributedOutcome) and outcome.error is not None:
             self.failed += 1
             notice(f"{outcome.source}: {outcome.error}")
-        elif isinstance(outcome, Done):
+        elif isinstance(outcome, AttributedOutcome):
             self.runs += 1
 
     def refuse(self, error: UnreadableInput) -> None:
@@ -90,7 +90,7 @@ class ReadTally:
 
     def print_json(self, outcome: Outcome) -> None:
         """Print a run as JSON."""
-        if isinstance(outcome, Done):
+        if isinstance(outcome, AttributedOutcome):
             click.echo(outcome.line)
 
     def told(self) -> int:
@@ -132,7 +132,7 @@ class Tables:
 
     def saw(self, outcome: Outcome) -> None:
         """Take a run."""
-        if not isinstance(outcome, Done):
+        if not isinstance(outcome, AttributedOutcome):
             return
         if not outcome.line.endswith(_NO_KNOWN_FAILURE):
             for known in json.loads(outcome.line)["known_failures"]:
@@ -194,7 +194,7 @@ class WrittenBack:
 
     def saw(self, outcome: Outcome) -> None:
         """Take a verdict; before a piece counts as done, its verdicts are out."""
-        if isinstance(outcome, Done) and outcome.result is not None and outcome.error is None:
+        if isinstance(outcome, AttributedOutcome) and outcome.result is not None and outcome.error is None:
             self._waiting.append(outcome.result)
         if len(self._waiting) >= _WRITTEN_AT_ONCE or isinstance(outcome, Finished):
             self._write()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 
 __all__ = ["Cast"]
 

@@ -12,7 +12,7 @@ from blamespan.dialects.content import Content, Spoken
 from blamespan.dialects.predecessors import Predecessors
 from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
-from blamespan.rebuilding.messages import Message, dump_messages
+from blamespan.genai_messages import Message, dump_messages
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import AttributeValue
 

@@ -13,8 +13,8 @@ from typing import Any
 from blamespan.dialects.cast import Cast
 from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
+from blamespan.genai_messages import Message, Part
 from blamespan.json_text import parse_json
-from blamespan.rebuilding.messages import Message, Part
 from blamespan.trace import StepKind, Usage
 
 __all__ = ["Content", "Spoken"]

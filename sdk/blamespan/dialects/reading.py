@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
-from blamespan.rebuilding.messages import Message
+from blamespan.genai_messages import Message
 from blamespan.spans import Span
 from blamespan.trace import StepKind, Usage
 

@@ -21,8 +21,8 @@ from typing import Final, Literal, TypeAlias
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from blamespan.guarding.policy import EVERYBODY, Budget, Policy
-from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.forking import renewed_after_fork
+from blamespan.guarding.policy import EVERYBODY, BudgetRule, Policy
 from blamespan.intercepting.boundaries import MustWait, RunScope
 from blamespan.sqlite_files import connect, transaction
 from blamespan.trace import Usage
@@ -51,7 +51,7 @@ class Overrun:
         key: Whose spending it is.
     """
 
-    budget: Budget
+    budget: BudgetRule
     unit: str
     limit: float
     key: str
@@ -96,7 +96,7 @@ class Reservation:
         is_settled: Whether it was.
     """
 
-    accounts: list[tuple[Budget, str, _Account]]
+    accounts: list[tuple[BudgetRule, str, _Account]]
     sent_tokens: int
     id: str
     is_settled: bool = False
@@ -219,7 +219,7 @@ class Books:
         return self._clock()
 
     @contextmanager
-    def _write_days(self, budgets: Iterable[Budget]) -> Iterator[_Days | None]:
+    def _write_days(self, budgets: Iterable[BudgetRule]) -> Iterator[_Days | None]:
         """Open the file of days where a budget is kept there: what is read and written inside is one transaction."""
         if self._days is None or not any(budget.per == "day" for budget in budgets):
             yield None
@@ -227,12 +227,12 @@ class Books:
         with self._days.write() as days:
             yield days
 
-    def _account(self, number: int, budget: Budget, key: str, run: RunScope, now_s: float) -> _Account:
+    def _account(self, number: int, budget: BudgetRule, key: str, run: RunScope, now_s: float) -> _Account:
         accounts = self._by_day if budget.per == "day" else self._by_run.setdefault(run, {})
         return accounts.setdefault((number, key), _Account(now_s))
 
     def _count(
-        self, budget: Budget, key: str, account: _Account, amounts: Mapping[str, float], days: _Days | None
+        self, budget: BudgetRule, key: str, account: _Account, amounts: Mapping[str, float], days: _Days | None
     ) -> None:
         for column, amount in amounts.items():
             setattr(account, column, getattr(account, column) + amount)
@@ -240,7 +240,7 @@ class Books:
             days.add(key, budget, amounts)
 
     def _find_overrun(
-        self, kind: CallKind, budget: Budget, key: str, account: _Account, now_s: float
+        self, kind: CallKind, budget: BudgetRule, key: str, account: _Account, now_s: float
     ) -> Overrun | None:
         for unit, limit in budget.limits.items():
             if unit in ("model_calls", "tool_calls") and unit != f"{kind}_calls":
@@ -249,7 +249,7 @@ class Books:
                 return Overrun(budget, unit, limit, key)
         return None
 
-    def _may_overrun(self, budget: Budget, account: _Account, sent: int) -> bool:
+    def _may_overrun(self, budget: BudgetRule, account: _Account, sent: int) -> bool:
         """Check whether calls that are being made may use up what is left for one more."""
         if not account.in_flight:
             return False
@@ -282,16 +282,16 @@ def default_day_file() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "blamespan" / "guard.sqlite"
 
 
-def _name(budget: Budget) -> str:
+def _name(budget: BudgetRule) -> str:
     return f"{budget.name}\x1f{budget.agent}"
 
 
-def _waits(budget: Budget) -> bool:
+def _waits(budget: BudgetRule) -> bool:
     """Check whether a call waits for others of the day, in whatever process, as nobody knows yet what they cost."""
     return budget.per == "day" and (budget.tokens is not None or budget.money is not None)
 
 
-def _key(budget: Budget, names: tuple[str, ...], today: str) -> str:
+def _key(budget: BudgetRule, names: tuple[str, ...], today: str) -> str:
     if budget.per == "day":
         return today
     return names[0] if budget.per == "agent" and names else ""
@@ -339,7 +339,7 @@ class _Days:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
 
-    def load(self, day: str, budget: Budget, account: _Account, wall_s: float) -> None:
+    def load(self, day: str, budget: BudgetRule, account: _Account, wall_s: float) -> None:
         """Read into an account what was spent by any process, and how many models are being asked by all of them."""
         row = self._database.execute(
             f"SELECT {', '.join(_COLUMNS)} FROM spent WHERE day = ? AND budget = ?",  # noqa: S608 - names of ours
@@ -351,11 +351,11 @@ class _Days:
             "SELECT count(*) FROM in_flight WHERE day = ? AND budget = ? AND until > ?", (day, _name(budget), wall_s)
         ).fetchone()
 
-    def add(self, day: str, budget: Budget, amounts: Mapping[str, float]) -> None:
+    def add(self, day: str, budget: BudgetRule, amounts: Mapping[str, float]) -> None:
         """Add what is spent now."""
         self._database.execute(_ADD, (day, _name(budget), *(amounts.get(column, 0) for column in _COLUMNS)))
 
-    def begin_call(self, call: str, day: str, budget: Budget, until_s: float) -> None:
+    def begin_call(self, call: str, day: str, budget: BudgetRule, until_s: float) -> None:
         """Note that a model is being asked; one whose process dies is forgotten when *until_s* has passed."""
         self._database.execute("DELETE FROM in_flight WHERE until <= ?", (until_s - _LONGEST_WAIT_S,))
         self._database.execute("INSERT INTO in_flight VALUES (?, ?, ?, ?)", (call, day, _name(budget), until_s))

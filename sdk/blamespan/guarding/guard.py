@@ -19,13 +19,13 @@ from weakref import WeakKeyDictionary
 
 from blamespan import conventions as words
 from blamespan.errors import BlamespanError, ConfigError
+from blamespan.forking import renewed_after_fork
 from blamespan.guarding.budgets import Books, CallKind, Overrun, Reservation
 from blamespan.guarding.decisions import ACTIONS, Action, Decision, OwnRule, ProposedStep
 from blamespan.guarding.policy import Policy, read_policy
 from blamespan.guarding.rules import judge_step, means_agent, read_arguments
 from blamespan.guarding.watching import Sign, Watcher, judge_signs, make_watcher
-from blamespan.instrumenting.forking import renewed_after_fork
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import (
     Answer,
     ContentT,

@@ -231,7 +231,7 @@ class SignRule(PolicyRule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget(PolicyRule):
+class BudgetRule(PolicyRule):
     """How much may be spent: `[[budgets]]`, with at least one of the limits.
 
     Attributes:
@@ -304,7 +304,7 @@ class Policy:
     arguments: tuple[ArgumentRule, ...] = ()
     texts: tuple[TextRule, ...] = ()
     signs: tuple[SignRule, ...] = ()
-    budgets: tuple[Budget, ...] = ()
+    budgets: tuple[BudgetRule, ...] = ()
     fail: Literal["open", "closed"] = "open"
     rewrites: int = 2
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -421,7 +421,7 @@ _RECORDS: Final[Mapping[str, type]] = {
     "arguments": ArgumentRule,
     "texts": TextRule,
     "signs": SignRule,
-    "budgets": Budget,
+    "budgets": BudgetRule,
     "prices": Price,
 }
 _EXPECTED: Final[Mapping[str, str]] = {

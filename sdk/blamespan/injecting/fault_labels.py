@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from blamespan.errors import ConfigError
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import Applied
 
 __all__ = ["FaultLabels"]

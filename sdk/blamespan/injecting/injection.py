@@ -25,8 +25,8 @@ from typing import Any, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
 from blamespan.errors import ConfigError
+from blamespan.forking import renewed_after_fork
 from blamespan.injecting.fault_labels import FaultLabels
-from blamespan.instrumenting.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import (
     Answer,
     Applied,

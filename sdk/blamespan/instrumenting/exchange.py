@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import INVALID_SPAN_ID, INVALID_TRACE_ID
 
+from blamespan.forking import call_at_worker_end
 from blamespan.instrumenting.exporting import EXPORTER_HANGS
-from blamespan.instrumenting.forking import call_at_worker_end
 from blamespan.instrumenting.settings import exit_s
 
 __all__ = ["ExchangeableProvider", "LentExporter", "new_provider"]

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from blamespan.instrumenting.forking import renewed_after_fork
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.forking import renewed_after_fork
+from blamespan.host_safety import shield_host
 
 __all__ = ["EXPORTER_HANGS", "AllExporters", "PresentExporter", "refuses"]
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Protocol, cast
 
 from blamespan.errors import MissingExtra
-from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import ContentT, Hooks, Opportunity, RunScope, Said, Where
 from blamespan.plugins import load_part
 

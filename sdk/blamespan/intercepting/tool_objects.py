@@ -27,7 +27,7 @@ from types import (
 )
 from typing import Any, Final, TypeAlias
 
-from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.forking import renewed_after_fork
 
 _FUNCTION_KEYS: Final = ("_func", "func", "coroutine", "_function", "fn", "afunc", "__wrapped__")
 """Where tools of AutoGen, LangChain and others keep the function that they call."""

@@ -25,21 +25,21 @@ from blamespan.trace import MessageActionTrace, Step
 __all__ = [
     "INJECT",
     "REPLAY",
-    "Answer",
     "DecisiveStep",
+    "LabelAnswer",
+    "LabelSource",
     "PersonLabel",
     "ShownVerdict",
-    "Source",
     "by_run",
     "step_of",
 ]
 
-Answer: TypeAlias = Literal["agrees", "corrects", "no_failure", "no_agent", "failed", "injected", "unsure"]
+LabelAnswer: TypeAlias = Literal["agrees", "corrects", "no_failure", "no_agent", "failed", "injected", "unsure"]
 """`agrees` with the verdict shown; `corrects` it, or gives one where none was shown; there was `no_failure`; it failed,
 but by `no_agent`'s fault; it `failed`, and by whom is not said; a fault was `injected` into a step, and how the run
 ended is said elsewhere; `unsure`: looked at, and nothing is claimed."""
 
-Source: TypeAlias = Literal["person", "told", "injected", "replayed"]
+LabelSource: TypeAlias = Literal["person", "told", "injected", "replayed"]
 """How it is known: a `person` says so; a check or the program `told` how the run ended; a fault was `injected` there;
 the run was `replayed` with the step put right, and succeeded."""
 
@@ -110,20 +110,20 @@ class PersonLabel:
     """
 
     trace_id: str
-    answer: Answer
+    answer: LabelAnswer
     by: str
     at: str = ""
     decisive: DecisiveStep | None = None
     comment: str = ""
     first_span_id: str = ""
     shown: ShownVerdict | None = None
-    source: Source = "person"
+    source: LabelSource = "person"
 
     def __post_init__(self) -> None:
         _require(bool(_TRACE_ID.fullmatch(self.trace_id)), "trace_id", "32 hex digits", self.trace_id)
-        _require(self.answer in get_args(Answer), "answer", f"one of {get_args(Answer)}", self.answer)
+        _require(self.answer in get_args(LabelAnswer), "answer", f"one of {get_args(LabelAnswer)}", self.answer)
         _require(0 < len(self.by) <= MAX_NAME_CHARS, "by", f"a name of 1 to {MAX_NAME_CHARS} characters", self.by)
-        _require(self.source in get_args(Source), "source", f"one of {get_args(Source)}", self.source)
+        _require(self.source in get_args(LabelSource), "source", f"one of {get_args(LabelSource)}", self.source)
         names_step = self.answer in ("agrees", "corrects")
         _require(
             self.answer == "injected" or (self.decisive is not None) == names_step,
@@ -136,14 +136,14 @@ class PersonLabel:
     def of(
         cls,
         trace: MessageActionTrace,
-        answer: Answer,
+        answer: LabelAnswer,
         by: str,
         *,
         step: int | None = None,
         modes: Sequence[ErrorMode] = (),
         comment: str = "",
         shown: ShownVerdict | None = None,
-        source: Source = "person",
+        source: LabelSource = "person",
     ) -> PersonLabel:
         """Make a label of what somebody says of *trace* now.
 
@@ -238,7 +238,7 @@ class PersonLabel:
                 source="replayed",
             )
         answer = record.get("answer")
-        _require(isinstance(answer, str), "answer", f"one of {get_args(Answer)}", answer)
+        _require(isinstance(answer, str), "answer", f"one of {get_args(LabelAnswer)}", answer)
         return cls(
             _text(record, "trace_id"),
             record["answer"],
@@ -276,7 +276,7 @@ def step_of(label: PersonLabel, trace: MessageActionTrace) -> Step | None:
     return next(iter(found), None)
 
 
-def _answer_of(record: Mapping[str, Any]) -> Answer:
+def _answer_of(record: Mapping[str, Any]) -> LabelAnswer:
     """Translate the label of a generated run to a person's words."""
     if record.get("decisive") is not None:
         return "corrects"
@@ -295,11 +295,11 @@ def _read_fault(record: Mapping[str, Any]) -> PersonLabel:
     )
 
 
-def _source(record: Mapping[str, Any]) -> Source:
+def _source(record: Mapping[str, Any]) -> LabelSource:
     """Return how a label is known; lines of earlier versions do not say it."""
     source = record.get("known_by", "replayed" if record.get("by") == "verify" else "person")
-    _require(source in get_args(Source), "known_by", f"one of {get_args(Source)}", source)
-    return cast(Source, source)
+    _require(source in get_args(LabelSource), "known_by", f"one of {get_args(LabelSource)}", source)
+    return cast(LabelSource, source)
 
 
 def _decisive(record: Any) -> DecisiveStep:

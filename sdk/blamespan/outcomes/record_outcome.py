@@ -17,7 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.environment_variables import OTEL_SDK_DISABLED
 
 from blamespan.errors import ConfigError
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 from blamespan.outcomes.recent_runs import MOST_RUNS, OutcomeTaker, RecentRun, RecentRuns
 
 __all__ = ["OutcomeTaker", "record_outcome", "run_begins", "run_ends"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from blamespan import conventions as words
 from blamespan._version import __version__
 from blamespan.errors import MalformedTrace
-from blamespan.rebuilding.messages import Message, dump_messages
+from blamespan.genai_messages import Message, dump_messages
 from blamespan.rebuilding.rebuild import OWNED_KEYS, step_content
 from blamespan.rebuilding.step_inputs import input_texts
 from blamespan.spans import Scope, Span, SpanLink

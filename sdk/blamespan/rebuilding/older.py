@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import Message, dump_messages, load_messages, text_of
+from blamespan.genai_messages import Message, dump_messages, load_messages, text_of
 from blamespan.rebuilding.state_text import unwrapped, unwrapped_task
 from blamespan.spans import Span
 from blamespan.trace import AttributeValue

@@ -15,8 +15,8 @@ from typing import Any, cast, get_args
 
 from blamespan import conventions as words
 from blamespan.errors import NoAgentSteps
+from blamespan.genai_messages import text_of, texts_of
 from blamespan.json_text import parse_json
-from blamespan.rebuilding.messages import text_of, texts_of
 from blamespan.rebuilding.older import in_current_form
 from blamespan.rebuilding.runs import Run, is_told_step, split_runs
 from blamespan.rebuilding.step_inputs import InputText, input_texts

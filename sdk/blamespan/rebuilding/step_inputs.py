@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import texts_by_role, texts_of
+from blamespan.genai_messages import texts_by_role, texts_of
 from blamespan.spans import Span
 
 __all__ = ["InputText", "StepTexts", "input_texts"]

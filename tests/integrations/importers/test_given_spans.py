@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.analysis.engines.outcomes import annotated_spans, attribute_recorded
+from blamespan.analysis.outcomes import annotated_spans, attribute_recorded
 from blamespan.analysis.sources import pieces
 from blamespan.importing.recorded import RecordedRun, SpanImporter
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto

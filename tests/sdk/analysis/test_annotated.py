@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as Message
 
 from blamespan import conventions as words
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
-from blamespan.analysis.engines.outcomes import Done, Wanted, annotated_spans, attribute_recorded
+from blamespan.analysis.outcomes import AttributedOutcome, Wanted, annotated_spans, attribute_recorded
 from blamespan.analysis.sources import pieces
 from blamespan.annotate import annotate, read_verdict, without_verdict
 from blamespan.attribution import TracerIdentity
@@ -52,7 +52,7 @@ def written(folder: Path, traces: Sequence[Sequence[Span]]) -> Path:
 def annotated(folder: Path, processes: int = 1, tracer: LongestStepTracer = TRACER) -> list[list[Span]]:
     engine = LocalEngine(tracer, tracer_for_others(tracer), processes)
     outcomes = engine.outcomes(list(pieces([str(folder)])), Wanted(spans=True))
-    lines = [outcome.spans for outcome in outcomes if isinstance(outcome, Done)]
+    lines = [outcome.spans for outcome in outcomes if isinstance(outcome, AttributedOutcome)]
     return [plain(spans_from_proto(request_from_json(line).resource_spans)) for line in lines]
 
 

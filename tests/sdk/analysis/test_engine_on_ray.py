@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import blamespan
 from blamespan.analysis.command import analyze as command
-from blamespan.analysis.engines.outcomes import Done, Wanted
 from blamespan.analysis.line import engine_for, listed
+from blamespan.analysis.outcomes import AttributedOutcome, Wanted
 from blamespan.analysis.results.rows import read_rows
 from blamespan.importing.selection import Selection
 from tests.sdk.analysis.archives import archive
@@ -66,7 +66,7 @@ def test_killed_node_loses_nothing(cluster: Any, tmp_path: Path) -> None:
     engine = engine_for("ray", tracer, "", None)
     lines = []
     for outcome in engine.outcomes(listed([str(folder)], None, Selection()), Wanted(whole=None)):
-        if isinstance(outcome, Done) and outcome.result:
+        if isinstance(outcome, AttributedOutcome) and outcome.result:
             lines.append(outcome.result.row())
         if len(lines) == 10 and len(cluster.nodes) == 3:
             cluster.remove_node(cluster.nodes.pop(), allow_graceful=False)

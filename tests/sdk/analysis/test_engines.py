@@ -16,8 +16,8 @@ import pytest
 
 from blamespan.analysis.engines import local
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
-from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, Wanted
 from blamespan.analysis.engines.worker import TracerOf
+from blamespan.analysis.outcomes import AttributedOutcome, Finished, Outcome, Wanted
 from blamespan.analysis.sources import Piece, pieces
 from blamespan.cores import THREADS, cores, keep_to_one_thread
 from blamespan.errors import ConfigError, TracerUnavailable, UnreadableInput
@@ -40,7 +40,7 @@ def said(found: Iterable[Outcome]) -> list[object]:
 
 
 def tasks(found: Iterable[Outcome]) -> list[str]:
-    return [item.result.run.trace.task for item in found if isinstance(item, Done) and item.result]
+    return [item.result.run.trace.task for item in found if isinstance(item, AttributedOutcome) and item.result]
 
 
 def children() -> set[psutil.Process]:
@@ -56,7 +56,7 @@ def test_processes_change_nothing(tmp_path: Path) -> None:
 
     alone = outcomes(LongestStepTracer(), found, 1, EVERYTHING)
 
-    assert len([item for item in alone if isinstance(item, Done)]) == 29
+    assert len([item for item in alone if isinstance(item, AttributedOutcome)]) == 29
     assert said(outcomes(LongestStepTracer(), found, 2, EVERYTHING)) == said(alone)
     assert said(outcomes(LongestStepTracer(), iter(found), 2, EVERYTHING)) == said(alone)
 
@@ -83,7 +83,11 @@ def test_run_that_the_tracer_raises_on_costs_itself(tmp_path: Path) -> None:
     """The others of its batch get their verdicts; it gets an abstention that says what was raised."""
     folder = archive(tmp_path / "a", [range(1, 20)])
 
-    found = [item for item in outcomes(PickyTracer("task 7"), pieces([str(folder)]), 1) if isinstance(item, Done)]
+    found = [
+        item
+        for item in outcomes(PickyTracer("task 7"), pieces([str(folder)]), 1)
+        if isinstance(item, AttributedOutcome)
+    ]
 
     assert [item.trace_id for item in found if item.error] == [f"{7:032x}"]
     assert "IndexError: cannot think about 'task 7'" in str(found[6].error)
@@ -123,7 +127,7 @@ def test_batch_that_kills_its_workers_is_told_run_by_run(tmp_path: Path, monkeyp
 
     found = outcomes(DyingTracer("task 140"), list(pieces([str(folder)])), 2)
 
-    failed = [int(item.trace_id, 16) for item in found if isinstance(item, Done) and item.error]
+    failed = [int(item.trace_id, 16) for item in found if isinstance(item, AttributedOutcome) and item.error]
     assert failed == list(range(129, 150))
     assert len(found) == 150
 

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan.analysis.command import analyze
-from blamespan.analysis.engines.outcomes import annotated_spans, attribute_recorded
+from blamespan.analysis.outcomes import annotated_spans, attribute_recorded
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.sources import runs_in
 from blamespan.importing.recorded import RecordedRun

@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from blamespan.analysis.engines import worker
 from blamespan.analysis.engines.local import LocalEngine, tracer_for_others
-from blamespan.analysis.engines.outcomes import Finished, Wanted
+from blamespan.analysis.outcomes import Finished, Wanted
 from blamespan.analysis.progress import Watched
 from blamespan.analysis.sources import Piece, pieces
 from blamespan.importing.reading import watched_reading

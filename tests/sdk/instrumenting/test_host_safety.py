@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from blamespan.instrumenting.host_safety import shield_host
+from blamespan.host_safety import shield_host
 
 
 @pytest.fixture(autouse=True)

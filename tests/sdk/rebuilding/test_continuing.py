@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan import conventions as words
 from blamespan import emit
-from blamespan.analysis.engines.outcomes import attribute_recorded
+from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.sources import runs_in
 from blamespan.annotate import read_verdict
 from blamespan.attribution import Attribution, TracerIdentity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blamespan import conventions as words
-from blamespan.rebuilding.messages import Message, dump_messages
+from blamespan.genai_messages import Message, dump_messages
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Scope, Span
 

@@ -8,10 +8,10 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
+from blamespan.genai_messages import Message, dump_messages
 from blamespan.otlp.json import request_from_json, request_to_json
 from blamespan.otlp.proto import spans_from_proto, spans_to_proto
 from blamespan.rebuilding.emit import emit
-from blamespan.rebuilding.messages import Message, dump_messages
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Scope, Span
 from blamespan.trace import Agent, MessageActionTrace, Step

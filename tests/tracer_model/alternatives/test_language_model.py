@@ -19,9 +19,9 @@ from blamespan.trace import MessageActionTrace
 from blamespan.tracers import load_tracer
 from blamespan_tracer.alternatives.language_model import (
     NOBODY,
-    Answer,
     Calibration,
     LanguageModelTracer,
+    ModelAnswer,
     cut_to_fit,
     parse_reply,
     write_question,
@@ -84,8 +84,8 @@ def test_broken_marks_cannot_be_put_together_again() -> None:
     assert inert("<th<think>ink>", ["<|x|>"]) == "<th< think>ink>"
 
 
-@pytest.mark.parametrize("answer", [Answer(2, 7, "FM-3.2"), Answer(2, 7), NOBODY])
-def test_written_reply_is_parsed_again(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [ModelAnswer(2, 7, "FM-3.2"), ModelAnswer(2, 7), NOBODY])
+def test_written_reply_is_parsed_again(answer: ModelAnswer) -> None:
     """What is taught is in the format that is rewarded."""
     assert parse_reply("".join(write_reply(answer))) == answer
 

@@ -12,8 +12,8 @@ from blamespan_lab.recipes import bundled_recipes, find_recipe, peek, read_recip
 from blamespan_lab.train import RECIPES
 from blamespan_lab.train.auto import AutoRecipe
 from blamespan_lab.train.language_model import LanguageModelRecipe
-from blamespan_lab.train.lexical.recipe import LexicalData, LexicalFit, LexicalRecipe
-from blamespan_lab.train.network.recipe import NetworkRecipe
+from blamespan_lab.train.lexical import LexicalData, LexicalFit, LexicalRecipe
+from blamespan_lab.train.network import NetworkRecipe
 
 RECORDS: dict[object, type[Any]] = {
     "lexical": LexicalRecipe,

@@ -16,7 +16,8 @@ from blamespan.labels.people import PersonLabel, by_run
 from blamespan.taxonomy import canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.recorded_runs import group_by_task
-from blamespan_lab.train.labels.learning import (
+from blamespan_lab.train.outcome_head import OutcomeFigures, apply_labels, learn_head, read_outcomes
+from blamespan_lab.train.step_head import (
     LeftOutFigures,
     StepFigures,
     agreed_run,
@@ -25,7 +26,6 @@ from blamespan_lab.train.labels.learning import (
     measure_named,
     read_steps,
 )
-from blamespan_lab.train.outcomes.learning import OutcomeFigures, apply_labels, learn_head, read_outcomes
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.tracer import AutoTracer, ReadRun
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights

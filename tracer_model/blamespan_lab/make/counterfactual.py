@@ -252,14 +252,14 @@ class _Examined:
         """Say where one of the planned faults shows, and how to put it right; written again and again it is one."""
         first = next(applied for planned, applied in run.applied if planned == number)
         if first.mechanism in ("prompt", "memory"):
-            return self._told_otherwise(run, twin, number, first)
+            return self._take_first_change(run, twin, number, first)
 
         def flips() -> bool:
             return self._replay(lambda planned, _: planned == number).succeeded
 
         return _Cause(_label(run.trace, first, first.step), flips)
 
-    def _told_otherwise(self, run: _PlayedRun, twin: _PlayedRun, number: int, first: Applied) -> _Cause:
+    def _take_first_change(self, run: _PlayedRun, twin: _PlayedRun, number: int, first: Applied) -> _Cause:
         """Take what an agent first says otherwise, because of what it was told or has lost, for the fault's step.
 
         It stays told. Put right is that step alone: the agent says there what it would have said.

@@ -86,7 +86,7 @@ class Recording:
                 "expected the run to be recorded, got no span. Leave blamespan.instrument() to the recording, and "
                 "unset OTEL_SDK_DISABLED"
             )
-        return result, _rewritten(self._log.entries, name)
+        return result, _rewrite(self._log.entries, name)
 
     def unrecorded(self, run: Callable[[], ValueT]) -> ValueT:
         """Run something without spans, which is faster."""
@@ -126,7 +126,7 @@ class _Log(SpanProcessor):
         self.entries.append(span)
 
 
-def _rewritten(log: list[int | ReadableSpan], name: str) -> tuple[ReadableSpan, ...]:
+def _rewrite(log: list[int | ReadableSpan], name: str) -> tuple[ReadableSpan, ...]:
     """Return the ended spans with times and random ids of our own making, the same whenever they are recorded."""
     rng = Random(stable_seed("times", name))  # noqa: S311 - reproducible on purpose
     renamed = _Renamed(name)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
-
-__all__ = ["Decisive", "FaultLabel", "Purpose", "RunLabel", "RunOutcome"]
 
 RunOutcome: TypeAlias = Literal["success", "failure"]
 Purpose: TypeAlias = Literal["clean", "faulty", "harmless", "natural", "several", "decoy"]
 """Why a run is kept: nothing went wrong; one fault that made it fail; faults that did no harm; it failed by an agent's
 own mistake; several faults that made it fail; the words of a faulty run, and sources that agree with them."""
 
-_RecordT = TypeVar("_RecordT")
+
+def _check_mode(name: str) -> str:
+    return str(mode(name))
+
+
+Step: TypeAlias = Annotated[int, Field(ge=0)]
+"""Index of a step in the rebuilt trace."""
+Modes: TypeAlias = tuple[Annotated[str, AfterValidator(_check_mode)], ...]
+"""What went wrong, `taxonomy:code` each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +40,9 @@ class Decisive:
     """
 
     agent: str
-    step: int
+    step: Step
     span_id: str
-    modes: tuple[str, ...]
+    modes: Modes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +61,9 @@ class FaultLabel:
     """
 
     agent: str
-    step: int | None
+    step: Step | None
     span_id: str
-    modes: tuple[str, ...]
+    modes: Modes
     mechanism: str
     kind: str
     operator: str = ""
@@ -86,7 +94,7 @@ class RunLabel:
         ConfigError: if a field is not what it must be; the message names it.
     """
 
-    trace_id: str
+    trace_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     outcome: RunOutcome
     purpose: Purpose
     family: str
@@ -96,23 +104,16 @@ class RunLabel:
     seed: int
     decisive: Decisive | None
     faults: tuple[FaultLabel, ...]
-    carried_by: tuple[int, ...]
-    twin: str
+    carried_by: tuple[Step, ...]
+    twin: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     verified: bool
     recipe: str = ""
 
     def __post_init__(self) -> None:
-        _require(bool(re.fullmatch(r"[0-9a-f]{32}", self.trace_id)), "trace_id", "32 hex digits", self.trace_id)
-        _require(bool(re.fullmatch(r"([0-9a-f]{32})?", self.twin)), "twin", "32 hex digits or nothing", self.twin)
-        _require(self.outcome in get_args(RunOutcome), "outcome", f"one of {get_args(RunOutcome)}", self.outcome)
-        _require(self.purpose in get_args(Purpose), "purpose", f"one of {get_args(Purpose)}", self.purpose)
-        _require(
-            self.decisive is None or self.outcome == "failure",
-            "decisive",
-            "null in a run that succeeded",
-            self.decisive,
-        )
-        _require(list(self.carried_by) == sorted(set(self.carried_by)), "carried_by", "ascending", self.carried_by)
+        if self.decisive is not None and self.outcome != "failure":
+            raise ConfigError(f"decisive must be null in a run that succeeded, got {self.decisive!r}")
+        if list(self.carried_by) != sorted(set(self.carried_by)):
+            raise ConfigError(f"carried_by must be ascending, got {self.carried_by!r}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the label as it stands in a labels file, ready for `json.dumps`."""
@@ -125,93 +126,14 @@ class RunLabel:
         Raises:
             ConfigError: if a field is missing, unknown or not what it must be; the message names it.
         """
-        label: RunLabel = _record(cls, document, "label")
-        return label
+        try:  # as JSON: strict, but a list stands for a tuple
+            return _LABEL.validate_json(json.dumps(document), strict=True, extra="forbid")
+        except ValidationError as error:
+            mismatch = error.errors()[0]
+            at = ".".join(["label", *map(str, mismatch["loc"])])
+            raise ConfigError(
+                f"{at}: {mismatch['msg']}, got {mismatch['input']!r}. Write it again with this version of blamespan"
+            ) from error
 
 
-def _record(make: Callable[..., _RecordT], document: Any, at: str) -> _RecordT:
-    """Read a record of strings, whole numbers, lists and records within it."""
-    _require(isinstance(document, Mapping), at, "a JSON object", document)
-    names = {spec.name for spec in fields(make)}  # type: ignore[arg-type]  # one of the three records
-    needed = names - {"recipe", "operator"}
-    for key in sorted(str(key) for key in {*document} - names):
-        raise ConfigError(f"{at} has the unknown key {key!r}. Known: {', '.join(sorted(names))}")
-    for key in sorted(needed - {*document}):
-        raise ConfigError(f"{at} lacks {key!r}. Write it again with this version of blamespan")
-    return make(**{key: _READ[key](value, f"{at}.{key}") for key, value in document.items()})
-
-
-def _text(value: Any, at: str) -> str:
-    _require(isinstance(value, str), at, "a text", value)
-    return str(value)
-
-
-def _whole(value: Any, at: str) -> int:
-    _require(type(value) is int, at, "a whole number", value)
-    return int(value)
-
-
-def _index(value: Any, at: str) -> int | None:
-    _require(value is None or (type(value) is int and value >= 0), at, "the index of a step, from 0", value)
-    return None if value is None else int(value)
-
-
-def _truth(value: Any, at: str) -> bool:
-    _require(type(value) is bool, at, "true or false", value)
-    return bool(value)
-
-
-def _modes(value: Any, at: str) -> tuple[str, ...]:
-    _require(isinstance(value, list | tuple), at, "a list of taxonomy:code", value)
-    return tuple(str(mode(_text(name, at))) for name in value)
-
-
-def _steps(value: Any, at: str) -> tuple[int, ...]:
-    _require(
-        isinstance(value, list | tuple) and all(type(i) is int and i >= 0 for i in value), at, "a list of steps", value
-    )
-    return tuple(value)
-
-
-def _decisive(value: Any, at: str) -> Decisive | None:
-    if value is None:
-        return None
-    decisive = _record(Decisive, value, at)
-    _require(decisive.step is not None, f"{at}.step", "the index of a step, from 0", decisive.step)
-    return decisive
-
-
-def _faults(value: Any, at: str) -> tuple[FaultLabel, ...]:
-    _require(isinstance(value, list | tuple), at, "a list of faults", value)
-    return tuple(_record(FaultLabel, fault, f"{at}[{index}]") for index, fault in enumerate(value))
-
-
-_READ: Mapping[str, Callable[[Any, str], object]] = {
-    "agent": _text,
-    "carried_by": _steps,
-    "cast": _text,
-    "decisive": _decisive,
-    "family": _text,
-    "faults": _faults,
-    "framework": _text,
-    "kind": _text,
-    "mechanism": _text,
-    "modes": _modes,
-    "operator": _text,
-    "outcome": _text,
-    "purpose": _text,
-    "recipe": _text,
-    "seed": _whole,
-    "span_id": _text,
-    "step": _index,
-    "topology": _text,
-    "trace_id": _text,
-    "twin": _text,
-    "verified": _truth,
-}
-"""How each field is read, by its name, which means the same in every record."""
-
-
-def _require(is_so: bool, at: str, expected: str, got: object) -> None:
-    if not is_so:
-        raise ConfigError(f"{at} must be {expected}, got {got!r}. Write it again with this version of blamespan")
+_LABEL: TypeAdapter[RunLabel] = TypeAdapter(RunLabel)

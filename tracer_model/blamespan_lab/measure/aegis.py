@@ -23,14 +23,14 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.agent_names import labelled_pairs
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import f1, micro_interval
-from blamespan_lab.train.lexical.fit import fit, stack_rows
+from blamespan_lab.train.lexical import fit, stack_rows
 from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
 
 __all__ = ["AegisFigures", "AnswerFigures", "F1Scores", "evaluate_aegis", "figures", "tfidf_answers"]
 
 Pair: TypeAlias = tuple[str, str]
-Answer: TypeAlias = Set[Pair]
+PairAnswer: TypeAlias = Set[Pair]
 
 _RANDOM_DRAWS = 20
 """Random answers are scored this often and averaged."""
@@ -69,7 +69,7 @@ def evaluate_aegis(
     *,
     tracer: TracerIdentity,
     is_seen: Sequence[bool] | None = None,
-    more: dict[str, list[Answer]] | None = None,
+    more: dict[str, list[PairAnswer]] | None = None,
 ) -> AegisFigures:
     """Score *verdicts* on *runs* by the pairs they report.
 
@@ -104,7 +104,7 @@ def evaluate_aegis(
     }
 
 
-def figures(labels: Sequence[Answer], answers: Sequence[Answer]) -> AnswerFigures:
+def figures(labels: Sequence[PairAnswer], answers: Sequence[PairAnswer]) -> AnswerFigures:
     """Score pairs, their agents and their modes."""
     sides = (labels, answers)
     agents = [[{agent for agent, _ in pairs} for pairs in side] for side in sides]
@@ -128,7 +128,7 @@ def _codes(mode: ErrorMode) -> list[str]:
     return [code for code, mode_of_code in AEGIS.items() if canonical(mode_of_code)[0] == mode] or [str(mode)]
 
 
-def _unseen(labels: Sequence[Answer], answers: Sequence[Answer], is_seen: Sequence[bool]) -> dict[str, object]:
+def _unseen(labels: Sequence[PairAnswer], answers: Sequence[PairAnswer], is_seen: Sequence[bool]) -> dict[str, object]:
     rows = [row for row, was_seen in enumerate(is_seen) if not was_seen]
     unseen_labels, unseen_answers = [labels[row] for row in rows], [answers[row] for row in rows]
     return {
@@ -138,7 +138,7 @@ def _unseen(labels: Sequence[Answer], answers: Sequence[Answer], is_seen: Sequen
     }
 
 
-def _baselines(runs: Sequence[RecordedRun], labels: Sequence[Answer]) -> dict[str, AnswerFigures]:
+def _baselines(runs: Sequence[RecordedRun], labels: Sequence[PairAnswer]) -> dict[str, AnswerFigures]:
     """Score answers that read no word. The commonest mode is that of these very labels: a generous choice."""
     mode = Counter(code for names in labels for _, code in sorted(names)).most_common(1)[0][0]
     agents = [_blamable(run.trace) for run in runs]
@@ -152,7 +152,7 @@ def _baselines(runs: Sequence[RecordedRun], labels: Sequence[Answer]) -> dict[st
     }
 
 
-def _score_random(agents: Sequence[Sequence[str]], labels: Sequence[Answer]) -> AnswerFigures:
+def _score_random(agents: Sequence[Sequence[str]], labels: Sequence[PairAnswer]) -> AnswerFigures:
     """Average over draws of one agent and one mode per run."""
     draws = [figures(labels, list(draw)) for draw in _draw_answers(agents)]
 
@@ -166,7 +166,7 @@ def _score_random(agents: Sequence[Sequence[str]], labels: Sequence[Answer]) -> 
     return {"pair": mean("pair"), "agent": mean("agent"), "mode": mean("mode")}
 
 
-def _draw_answers(agents: Sequence[Sequence[str]]) -> Iterator[list[Answer]]:
+def _draw_answers(agents: Sequence[Sequence[str]]) -> Iterator[list[PairAnswer]]:
     generator = np.random.default_rng(0)
     codes = list(AEGIS)
     for _ in range(_RANDOM_DRAWS):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from blamespan.importing.recorded import RecordedRun
-from blamespan_lab.make.edits.sources import is_sound
+from blamespan_lab.make.edits.generate import is_sound
 from blamespan_lab.measure.programs import mistaken_steps
 from blamespan_tracer.checks import CHECKS, apply_checks
 

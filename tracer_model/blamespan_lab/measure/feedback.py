@@ -31,9 +31,9 @@ from blamespan_lab.make.simulation.random_stream import RandomStream, stable_see
 from blamespan_lab.make.simulation.simulated_run import PolicyDecision, SimulatedPolicy
 from blamespan_lab.make.simulation.tasks import FAMILIES, Task
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES
-from blamespan_lab.rerun.feedback.retrying import SpanCollector, Tell, attempts, by_template, recorded
+from blamespan_lab.rerun.feedback.retrying import SpanCollector, Tell, attempts, by_template, record_spans
 from blamespan_lab.rerun.feedback.writing import BEGIN, END, Note, feedback_on, notes_in, quoted, without_feedback
-from blamespan_lab.rerun.replay.user_program import Ran
+from blamespan_lab.rerun.user_program import Ran
 from blamespan_lab.statistics import interval, percent
 
 _CHECKING = "mast:FM-3.2"
@@ -231,7 +231,7 @@ def measure(suite: Suite, tracer: Tracer) -> _Row:
     solved: dict[str, list[int | None]] = {name: [] for name in ARMS}
     named: dict[str, list[bool]] = {name: [] for name in ARMS}
     n_void = 0
-    with recorded() as spans:
+    with record_spans() as spans:
         for program in show_progress(suite.programs(), "trying"):
             trials, rows = _every_arm(program, suite, policy_for, spans, tracer)
             if any(outcome.is_void for trial in trials.values() for outcome in trial.outcomes):

@@ -17,13 +17,9 @@ from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import canonical
+from blamespan.trace import MessageActionTrace
 from blamespan_lab.statistics import expected_calibration_error, interval, percent
 from blamespan_tracer.tokens import sentences_of
-
-__all__ = ["EvidenceFigures", "GeneratedFigures", "evaluate_evidence", "evaluate_generated", "measure_step_ece"]
-
-COVERAGE = 0.9
-"""Share of the runs whose decisive step a step set is meant to hold."""
 
 
 class Rights(TypedDict):
@@ -93,13 +89,15 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
         "step_ci": list(interval([answer.step for answer in answers])),
         "agent_ci": list(interval([answer.agent for answer in answers])),
         "mode_ci": list(interval([answer.mode for answer in answers])),
-        "top3": percent([_decisive_step(run) in _rank_steps(verdict)[:3] for run, verdict in failed]),
+        "top3": percent([_decisive_step(run) in rank_steps(verdict)[:3] for run, verdict in failed]),
         "abstained": len(failed) - len(judged),
         "step_ece": measure_step_ece([verdict for _, verdict in failed], [answer.step for answer in answers]),
         "coverage": percent(is_covered),
         "set_size": float(np.mean([len(chosen) for chosen in sets])),
         "set_share": 100
-        * float(np.mean([len(chosen) / _open(run) for (run, _), chosen in zip(failed, sets, strict=True)])),
+        * float(
+            np.mean([len(chosen) / count_blamable(run.trace) for (run, _), chosen in zip(failed, sets, strict=True)])
+        ),
         "false_alarms": percent(alarms),
         "false_alarms_ci": [100 * end for end in wilson(sum(alarms), len(alarms))],
         "sound": len(sound),
@@ -154,12 +152,14 @@ def _decisive_step(run: RecordedRun) -> int:
     return run.origin.decisive
 
 
-def _rank_steps(verdict: Attribution) -> list[int]:
+def rank_steps(verdict: Attribution) -> list[int]:
+    """Return the steps that have any blame, the most blamed first."""
     return [step.index for step in sorted(verdict.steps, key=lambda step: (-step.score, step.index)) if step.score > 0]
 
 
-def _open(run: RecordedRun) -> int:
-    return max(sum(run.trace.can_be_blamed(step) for step in run.trace.steps), 1)
+def count_blamable(trace: MessageActionTrace) -> int:
+    """Count the steps that somebody could be blamed for, at least 1."""
+    return max(sum(trace.can_be_blamed(step) for step in trace.steps), 1)
 
 
 def measure_step_ece(verdicts: Sequence[Attribution], rights: Sequence[bool]) -> float:

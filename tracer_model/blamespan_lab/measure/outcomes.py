@@ -8,7 +8,7 @@ from typing import TypedDict
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from blamespan_lab.train.outcomes.learning import KnownOutcomes, cross_fit, fit_head, predict
+from blamespan_lab.train.outcome_head import KnownOutcomes, cross_fit, fit_head, predict
 
 __all__ = ["OutcomeFiguresOfFile", "evaluate_outcomes"]
 

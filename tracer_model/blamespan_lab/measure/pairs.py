@@ -17,8 +17,8 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.make.edits.generate import LabelledPair
 from blamespan_lab.make.edits.kinds import EditableRun, find_moves
 from blamespan_lab.make.edits.pairs import make_pair
-from blamespan_lab.measure.generated import measure_step_ece
-from blamespan_lab.statistics import interval, percent
+from blamespan_lab.measure.generated import count_blamable, measure_step_ece, rank_steps
+from blamespan_lab.statistics import interval, percent, separation
 
 _MOVES_PER_RUN = 2
 
@@ -131,21 +131,23 @@ def evaluate_pairs(pairs: Sequence[LabelledPair], verdicts: Sequence[PairVerdict
         for pair, verdict in rows
         if verdict.decoy is not None
     ]
+    edited = [verdict.edited.failure_score for verdict in verdicts]
+    sound = [one.failure_score for verdict in verdicts for one in (verdict.untouched, verdict.decoy) if one is not None]
     return {
         "n": len(rows),
         "step": percent(hits),
         "step_ci": list(interval(hits)),
-        "top3": percent([pair.step in _rank_steps(verdict.edited)[:3] for pair, verdict in rows]),
+        "top3": percent([pair.step in rank_steps(verdict.edited)[:3] for pair, verdict in rows]),
         "agent": percent([_blames_agent(pair, verdict.edited) for pair, verdict in rows]),
         "gain": float(np.mean(gains)) if gains else 0.0,
-        "gain_ci": _mean_interval(gains),
+        "gain_ci": [end / 100 for end in interval(gains)],
         "same_step": percent([verdict.edited.decisive_step == verdict.untouched.decisive_step for _, verdict in rows]),
         "decoys": percent(decoys),
         "n_decoys": len(decoys),
-        "auc": _measure_auc(verdicts),
+        "auc": separation(np.array(edited), np.array(sound)),
         "step_ece": measure_step_ece([verdict.edited for verdict in verdicts], hits),
         "coverage": percent([pair.step in verdict.edited.step_set for pair, verdict in rows]),
-        "chance": 100 * float(np.mean([1 / _count_open_steps(pair) for pair, _ in rows])),
+        "chance": 100 * float(np.mean([1 / count_blamable(pair.edited.trace) for pair, _ in rows])),
         "by": {name: _score_parts(rows, key) for name, key in _PARTS.items()},
     }
 
@@ -194,7 +196,7 @@ def evaluate_moves(moves: Sequence[Move], verdicts: Sequence[tuple[Attribution, 
         "followed_ci": list(interval(followed)),
         "step": percent([hit for both in hits for hit in both]),
         "same_step": percent([first.decisive_step == second.decisive_step for first, second in verdicts]),
-        "chance": 100 * float(np.mean([1 / _count_blamable(move.first) ** 2 for move in moves])),
+        "chance": 100 * float(np.mean([1 / count_blamable(move.first) ** 2 for move in moves])),
     }
 
 
@@ -227,36 +229,5 @@ def _gain(pair: LabelledPair, verdict: PairVerdicts) -> float | None:
     return verdict.edited.steps[pair.step].score - verdict.untouched.steps[before].score
 
 
-def _rank_steps(verdict: Attribution) -> list[int]:
-    return [step.index for step in sorted(verdict.steps, key=lambda step: (-step.score, step.index)) if step.score > 0]
-
-
 def _blames_agent(pair: LabelledPair, verdict: Attribution) -> bool:
     return bool(verdict.agents) and verdict.agents[0].agent == pair.edited.trace.steps[pair.step].agent
-
-
-def _count_open_steps(pair: LabelledPair) -> int:
-    return _count_blamable(pair.edited.trace)
-
-
-def _count_blamable(trace: MessageActionTrace) -> int:
-    return max(sum(trace.can_be_blamed(step) for step in trace.steps), 1)
-
-
-def _measure_auc(verdicts: Sequence[PairVerdicts]) -> float:
-    """Compute how often an edited run has a higher failure score than a sound one; a tie counts half."""
-    failed = np.array([verdict.edited.failure_score for verdict in verdicts])
-    decoys = [verdict.decoy.failure_score for verdict in verdicts if verdict.decoy is not None]
-    sound = np.sort([*(verdict.untouched.failure_score for verdict in verdicts), *decoys])
-    below, up_to = np.searchsorted(sound, failed, "left"), np.searchsorted(sound, failed, "right")
-    return float(np.mean((below + up_to) / 2) / len(sound))
-
-
-def _mean_interval(values: Sequence[float], *, seed: int = 0) -> list[float]:
-    """Bootstrap the 95 % interval of a mean."""
-    if not values:
-        return [0.0, 0.0]
-    draws = np.random.default_rng(seed)
-    rows = np.array(values)
-    means = [float(rows[draws.integers(len(rows), size=len(rows))].mean()) for _ in range(2_000)]
-    return [float(bound) for bound in np.percentile(means, [2.5, 97.5])]

@@ -42,7 +42,7 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_lab.rerun.feedback.retrying import recorded
+from blamespan_lab.rerun.feedback.retrying import record_spans
 
 __all__ = ["play"]
 
@@ -74,7 +74,7 @@ def play(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     Raises:
         ConfigError: if a framework does not go through a transcript step by step.
     """
-    with recorded() as spans:
+    with record_spans() as spans:
         played = []
         for run in runs:
             asyncio.run(_perform(run, _turns(run.trace)))

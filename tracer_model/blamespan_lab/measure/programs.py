@@ -19,14 +19,14 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import Tracer
 from blamespan_lab.measure.clean import hide_outcome
 
-__all__ = ["ProgramFigures", "Share", "evaluate_programs", "mistaken_steps"]
+__all__ = ["ProgramFigures", "ShareOfRuns", "evaluate_programs", "mistaken_steps"]
 
 _SHORTEST_WORD = 3
 """Characters of a word that says something: `not` does, `of` does not."""
 _WORD = re.compile(r"\w+(?:[.,:/@-]\w+)*")
 
 
-class Share(TypedDict):
+class ShareOfRuns(TypedDict):
     """How many of *n* cases, in percent as well, with the 95 % interval of Wilson."""
 
     n: int
@@ -50,15 +50,15 @@ class ProgramFigures(TypedDict):
         evidence: Of the right steps, those that a quotation shows: the words by which the step differs from the twin's.
     """
 
-    false_alarms: Share
-    step: Share
-    agent: Share
-    mode: Share
-    called_failed: Share
-    precision: Share
-    same_step: Share
-    followed: Share
-    evidence: Share
+    false_alarms: ShareOfRuns
+    step: ShareOfRuns
+    agent: ShareOfRuns
+    mode: ShareOfRuns
+    called_failed: ShareOfRuns
+    precision: ShareOfRuns
+    same_step: ShareOfRuns
+    followed: ShareOfRuns
+    evidence: ShareOfRuns
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _telling_words(text: str, other: str) -> set[str]:
     return values or {word for word in words if len(word) >= _SHORTEST_WORD}
 
 
-def _share(cases: Iterable[bool]) -> Share:
+def _share(cases: Iterable[bool]) -> ShareOfRuns:
     hits = list(cases)
     if not hits:
         return {"n": 0, "hits": 0, "percent": 0.0, "ci": [0.0, 100.0]}

@@ -15,7 +15,7 @@ from blamespan_lab.measure.generated import GeneratedFigures
 from blamespan_lab.measure.labels import Among, LabelFigures, Right
 from blamespan_lab.measure.outcomes import OutcomeFiguresOfFile
 from blamespan_lab.measure.pairs import PairFigures
-from blamespan_lab.measure.programs import ProgramFigures, Share
+from blamespan_lab.measure.programs import ProgramFigures, ShareOfRuns
 from blamespan_lab.measure.schemata import SchemaFigures
 from blamespan_lab.measure.who_and_when import SubsetFigures
 
@@ -136,7 +136,7 @@ _PROGRAM_ROWS = {
 
 def print_programs(title: str, tracer: str, figures: ProgramFigures) -> None:
     """Print each figure of programs that there are cases for."""
-    shares: list[tuple[str, Share]] = [(label, figures[key]) for key, label in _PROGRAM_ROWS.items()]  # type: ignore[literal-required]
+    shares: list[tuple[str, ShareOfRuns]] = [(label, figures[key]) for key, label in _PROGRAM_ROWS.items()]  # type: ignore[literal-required]
     print_table(
         f"{escape(printable(title))}, {tracer}",
         ["", "cases", "of", "%", "95 %"],

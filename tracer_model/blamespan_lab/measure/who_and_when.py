@@ -25,6 +25,7 @@ from blamespan.attribution import Attribution
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.agent_names import bare_name, same_agent
+from blamespan_lab.measure.generated import rank_steps
 from blamespan_lab.statistics import interval, percent
 from blamespan_tracer.auto.plain_features import plain_features
 
@@ -73,7 +74,7 @@ def evaluate_subset(runs: Sequence[RecordedRun], verdicts: Sequence[Attribution]
         "n": len(runs),
         "step": percent(is_step),
         "agent": percent(is_agent),
-        "top3": percent([step in _top(verdict, 3) for step, verdict in zip(steps, verdicts, strict=True)]),
+        "top3": percent([step in rank_steps(verdict)[:3] for step, verdict in zip(steps, verdicts, strict=True)]),
         "within1": percent(_near(steps, guesses, 1)),
         "within3": percent(_near(steps, guesses, 3)),
         "step_ci": list(interval(is_step)),
@@ -155,11 +156,6 @@ def _near(steps: Sequence[int], guesses: Sequence[_StepGuess], distance: int) ->
         guess.step is not None and abs(guess.step - step) <= distance
         for step, guess in zip(steps, guesses, strict=True)
     ]
-
-
-def _top(verdict: Attribution, count: int) -> list[int]:
-    ranked = sorted(verdict.steps, key=lambda step: (-step.score, step.index))
-    return [step.index for step in ranked[:count] if step.score > 0]
 
 
 def _gold_step(run: RecordedRun) -> int:

@@ -8,7 +8,6 @@ Dims: C claims of a run, T its steps, F features of a claim or of a step.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -37,7 +36,7 @@ from blamespan_lab.make.edits.pairs import WRITTEN
 from blamespan_lab.recipes import Count, Listed, Number, PositiveCount, PositiveNumber
 from blamespan_lab.recorded_runs import SUBSETS, group_by_task, read_recorded, read_subset
 from blamespan_lab.train.calibrating import mass_ahead, mass_holding
-from blamespan_lab.train.labels.learning import CurvePoint, measure_curve, read_steps
+from blamespan_lab.train.step_head import CurvePoint, measure_curve, read_steps
 from blamespan_lab.train.step_model import FailedSteps, draw_folds, fit_step_model
 from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
 from blamespan_tracer.auto.observed_run import ObservedRun, judge_claims, observe
@@ -439,7 +438,7 @@ class TrainedAuto:
 
 
 def train_auto(recipe: AutoRecipe, folder: Path, data: Path, out: Path) -> TrainedAuto:
-    """Train by *recipe*, and write weights and a log into *out*.
+    """Train by *recipe*, and write weights into *out*.
 
     Args:
         recipe: What decides what comes out.
@@ -502,12 +501,6 @@ def train_auto(recipe: AutoRecipe, folder: Path, data: Path, out: Path) -> Train
     stranger = AutoTracer(replace(weights, model=fit(())))
     left_out = {subset: stranger.attribute([run.trace for run in runs]) for subset, runs in teams.items()}
     by_labels = {subset: measure_curve(read_steps(runs, stranger), seed=recipe.seed) for subset, runs in teams.items()}
-    log = {
-        "recipe": asdict(recipe),
-        "digest": digest,
-        "by_labels": {subset: list(map(asdict, curve)) for subset, curve in by_labels.items()},
-    }
-    (out / "log.json").write_text(json.dumps(log, indent=1) + "\n", encoding="utf-8")
     return TrainedAuto(out / WEIGHTS_FILE, digest, teams, cross_fitted, left_out, by_labels)
 
 

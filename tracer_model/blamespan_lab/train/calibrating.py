@@ -14,20 +14,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from blamespan_lab.train.network.examples import SOMEWHERE, SOUND, UNKNOWN
 from blamespan_tracer.numeric import pointer_shares
 
-__all__ = [
-    "BUDGETS",
-    "Pointed",
-    "alarm_for",
-    "alarms_for",
-    "blamed",
-    "mass_ahead",
-    "mass_for",
-    "mass_holding",
-    "temperature_of",
-]
+SOUND = -1
+"""Stands for the decisive step of a run that did not fail."""
+
+UNKNOWN = -2
+"""Stands for the decisive step where no label says which."""
+
+SOMEWHERE = -3
+"""Stands for the decisive step of a run that failed by one of its agents, nobody knows which."""
 
 Floats = NDArray[np.float64]
 

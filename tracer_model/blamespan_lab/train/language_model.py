@@ -33,16 +33,15 @@ from blamespan_lab.make.corpus.storage import read_corpus
 from blamespan_lab.recipes import Count, Listed, Number, PositiveCount, PositiveNumber
 from blamespan_lab.recorded_runs import is_held_out, read_recorded
 from blamespan_lab.statistics import percent
-from blamespan_lab.train.calibrating import Pointed, alarm_for, blamed, mass_for, temperature_of
-from blamespan_lab.train.network.examples import SOUND
+from blamespan_lab.train.calibrating import SOUND, Pointed, alarm_for, blamed, mass_for, temperature_of
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.alternatives.language_model import (
     MODE_OF,
     NOBODY,
-    Answer,
     Calibration,
     LanguageModelTracer,
     Model,
+    ModelAnswer,
     Prompts,
     Tokenizer,
     fingerprint,
@@ -189,12 +188,12 @@ class Example:
 
     trace: MessageActionTrace
     run: RenderedRun
-    answer: Answer
+    answer: ModelAnswer
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[ModelAnswer]:
         """What an answer may be: each decision that can be blamed, in order, then nobody."""
-        return [*(Answer(decision.agent, decision.step) for decision in self.run.decisions), NOBODY]
+        return [*(ModelAnswer(decision.agent, decision.step) for decision in self.run.decisions), NOBODY]
 
     @property
     def label(self) -> int:
@@ -252,7 +251,7 @@ class TrainedLanguageModel:
     gpu_gib: float
 
 
-def reward_answer(answer: Answer | None, label: Answer) -> float:
+def reward_answer(answer: ModelAnswer | None, label: ModelAnswer) -> float:
     """Return AgenTracer's reward: 1[format] (0.5 exp(-(t - t*)^2 / 2) + 0.5 [i = i*]), from 0 to 1.
 
     The kind of error earns nothing, as published. One case is ours, as the paper knows no sound runs: where the label
@@ -382,7 +381,7 @@ def collect_examples(runs: Iterable[RecordedRun]) -> Iterator[Example]:
             if step in shown.origins[decision.step]:
                 modes = [canonical(fault.mode)[0] for fault in run.faults if fault.step == step and fault.mode]
                 codes = [mode.code for mode in modes if mode is not None and mode.code in MODE_OF]
-                yield Example(run.trace, shown, Answer(decision.agent, decision.step, codes[0] if codes else None))
+                yield Example(run.trace, shown, ModelAnswer(decision.agent, decision.step, codes[0] if codes else None))
 
 
 def _split(recipe: LanguageModelRecipe, examples: Iterable[Example]) -> tuple[list[Example], list[Example]]:
@@ -559,7 +558,7 @@ def make_reward_function(tokenizer: Tokenizer) -> Callable[..., list[float]]:
             tokenizer.decode([token for token in tokens if token not in ends], clean_up_tokenization_spaces=False)
             for tokens in completion_ids
         ]
-        labels = [Answer(*numbers) for numbers in zip(agent, step, strict=True)]
+        labels = [ModelAnswer(*numbers) for numbers in zip(agent, step, strict=True)]
         return [reward_answer(parse_reply(reply), label) for reply, label in zip(replies, labels, strict=True)]
 
     return reward

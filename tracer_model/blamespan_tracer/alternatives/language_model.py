@@ -51,11 +51,11 @@ from blamespan_tracer.tokens import sentences_of
 __all__ = [
     "MODE_OF",
     "NOBODY",
-    "Answer",
     "Calibration",
     "Excerpt",
     "LanguageModelTracer",
     "Model",
+    "ModelAnswer",
     "Prompts",
     "Scored",
     "Tokenizer",
@@ -121,7 +121,7 @@ _TEMPLATE = "{% for message in messages %}### {{ message.role }}\n{{ message.con
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """Who decided the failure and where, by the numbers of the rendered run; `mode` is a code of `MODE_OF`, or None."""
 
     agent: int
@@ -134,7 +134,7 @@ class Answer:
         return f"{self.agent}|{self.step}"
 
 
-NOBODY = Answer(0, 0)
+NOBODY = ModelAnswer(0, 0)
 """No agent's step made the run fail."""
 
 _REPLY = re.compile(
@@ -144,15 +144,15 @@ _REPLY = re.compile(
 )
 
 
-def parse_reply(text: str) -> Answer | None:
+def parse_reply(text: str) -> ModelAnswer | None:
     """Parse what a model writes after the opened thought; None where it is not in the format or names no known mode."""
     match = _REPLY.fullmatch(text)
     if match is None or not (match[3] is None or match[3] in MODE_OF):
         return None
-    return Answer(int(match[1]), int(match[2]), match[3])
+    return ModelAnswer(int(match[1]), int(match[2]), match[3])
 
 
-def write_reply(answer: Answer) -> tuple[str, ...]:
+def write_reply(answer: ModelAnswer) -> tuple[str, ...]:
     """Return the reply after the opened thought, in the pieces that are cut into tokens one by one."""
     rest = (_TO_MODE, answer.mode, _END) if answer.mode is not None else ("</answer>",)
     return (_TO_ANSWER, answer.numbers, *rest)
@@ -277,7 +277,7 @@ class Prompts:
         self._tokenizer = tokenizer
         self._marks = sorted({*map(str, tokenizer.get_added_vocab()), *map(str, tokenizer.all_special_tokens)})
         self.context = context
-        self.room = len(self.tokenize(*write_reply(Answer(9_999, 9_999, "FM-1.1")))) + 2
+        self.room = len(self.tokenize(*write_reply(ModelAnswer(9_999, 9_999, "FM-1.1")))) + 2
         self._is_brief = False
         self._is_brief = self._count("") > context // 4
         if (taken := self._count("")) + self.room + _LEAST_RUN > context:
@@ -312,12 +312,12 @@ class Prompts:
 
     def answers(self, excerpt: Excerpt) -> list[list[int]]:
         """Return the tokens of the possible answers: those of each decision of *excerpt*, then nobody's."""
-        given = [Answer(decision.agent, decision.step) for decision in excerpt.decisions]
+        given = [ModelAnswer(decision.agent, decision.step) for decision in excerpt.decisions]
         return [self.tokenize(_TO_ANSWER, answer.numbers, "</answer>") for answer in (*given, NOBODY)]
 
     def modes(self, decision: Candidate) -> list[list[int]]:
         """Return the tokens of the answers that name *decision* with each mode, in the order of `MODE_OF`."""
-        return [self.tokenize(*write_reply(Answer(decision.agent, decision.step, code))) for code in MODE_OF]
+        return [self.tokenize(*write_reply(ModelAnswer(decision.agent, decision.step, code))) for code in MODE_OF]
 
     def _count(self, text: str) -> int:
         return len(self.tokenize(self.ask(text)))

@@ -29,9 +29,9 @@ from blamespan.taxonomy import mode
 from blamespan.trace import AgentRole, Step, StepKind, StepStatus
 from blamespan_tracer.checks.check import Check, ExaminedRun, Finding, Outcome
 
-__all__ = ["Scope", "StepPattern", "StepRule", "Suspect", "read_toml_checks"]
+__all__ = ["RuleScope", "StepPattern", "StepRule", "Suspect", "read_toml_checks"]
 
-Scope: TypeAlias = Literal["step", "result", "before", "after", "task", "run"]
+RuleScope: TypeAlias = Literal["step", "result", "before", "after", "task", "run"]
 """Where to look: in the step itself, in what tools answered to it, in earlier steps, in later steps, in the task, or in
 all steps of the run."""
 
@@ -88,7 +88,7 @@ class StepRule:
     """
 
     pattern: StepPattern
-    scope: Scope = "step"
+    scope: RuleScope = "step"
     by: Literal["same", "other", "anybody"] = "anybody"
     within: int = 0
     at_least: int = 1
@@ -164,7 +164,7 @@ def _read_rule(value: object, where: str) -> StepRule:
     own = ("in", "by", "within", "at_least", "at_most")
     refuse_unknown_keys(table, (*(field.name for field in fields(StepPattern) if field.name != "last"), *own), where)
     pattern = _read_pattern({key: value for key, value in table.items() if key not in own}, where)
-    scope: Scope = read_choice(table.get("in", "step"), get_args(Scope), f"{where}: in")
+    scope: RuleScope = read_choice(table.get("in", "step"), get_args(RuleScope), f"{where}: in")
     is_of_steps = scope not in ("task", "result")
     beyond_text = [field.name for field in fields(StepPattern) if field.name != "text" and getattr(pattern, field.name)]
     if not is_of_steps and (beyond_text or not pattern.text):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from blamespan.conventions import STEP_INSTRUCTIONS, SYSTEM_INSTRUCTIONS, TOOL_NAME
-from blamespan.rebuilding.messages import text_of
+from blamespan.genai_messages import text_of
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.instructions.acts import FORM_KINDS, Act, ObeyedSide, judge_act
 from blamespan_tracer.instructions.demands import KINDS, Demand, DemandKind, are_opposed, can_be_rule, read_demands

@@ -1,4 +1,4 @@
 """What reads pieces and attributes their runs: in this process, on all of its cores, or on a Ray cluster.
 
-All engines give the same outcomes in the same order (`blamespan.analysis.engines.outcomes`).
+All engines give the same outcomes in the same order (`blamespan.analysis.outcomes`).
 """

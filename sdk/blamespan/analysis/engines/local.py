@@ -13,7 +13,10 @@ from contextlib import closing
 from itertools import chain, islice
 from typing import Any
 
-from blamespan.analysis.engines.outcomes import (
+from blamespan.analysis.engines.units import Giant, units_of, weight
+from blamespan.analysis.engines.worker import Attribute, PieceAttributor, Read, TracerOf
+from blamespan.analysis.engines.workers import Answers, WorkerDied, Workers
+from blamespan.analysis.outcomes import (
     Finished,
     Found,
     Outcome,
@@ -25,9 +28,6 @@ from blamespan.analysis.engines.outcomes import (
     outcomes_of,
     runs_of_piece,
 )
-from blamespan.analysis.engines.units import Giant, units_of, weight
-from blamespan.analysis.engines.worker import Attribute, PieceAttributor, Read, TracerOf
-from blamespan.analysis.engines.workers import Answers, WorkerDied, Workers
 from blamespan.analysis.sources import Piece
 from blamespan.cores import cores
 from blamespan.errors import ConfigError, UnreadableInput

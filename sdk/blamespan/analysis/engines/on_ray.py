@@ -11,9 +11,9 @@ import pickle  # frames of our own actors
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from blamespan.analysis.engines.outcomes import Outcome, Wanted, outcomes_of
 from blamespan.analysis.engines.units import units_of
 from blamespan.analysis.engines.worker import TracerOf
+from blamespan.analysis.outcomes import Outcome, Wanted, outcomes_of
 from blamespan.analysis.sources import Piece
 from blamespan.cores import cores
 from blamespan.errors import ConfigError

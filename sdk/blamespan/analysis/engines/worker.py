@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from blamespan.analysis.engines.outcomes import Found, Wanted, failed, found_in, made, outcomes_of
-from blamespan.analysis.engines.outcomes import done as done_of
+from blamespan.analysis.outcomes import Found, Wanted, failed, found_in, made, outcomes_of
+from blamespan.analysis.outcomes import done as done_of
 from blamespan.analysis.sources import Piece
 from blamespan.errors import TracerUnavailable
 from blamespan.importing.reading import has_read, share_memory, watched_reading

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.labelling.dialogue import Dialogue, Left
+from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import folder_of, runs_in

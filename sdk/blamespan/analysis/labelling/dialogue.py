@@ -16,7 +16,7 @@ from blamespan.analysis.showing.tables import print_run
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
-from blamespan.labels.people import Answer, PersonLabel, ShownVerdict
+from blamespan.labels.people import LabelAnswer, PersonLabel, ShownVerdict
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
@@ -79,7 +79,7 @@ class Dialogue:
 
     def _ask_answer(self, key: str, rest: str, run: RecordedRun, shown: Attribution) -> PersonLabel | Left | None:
         """Do what a key asks for; None where the question is to be asked again."""
-        plain: dict[str, Answer] = {"n": "no_failure", "x": "no_agent", "u": "unsure"}
+        plain: dict[str, LabelAnswer] = {"n": "no_failure", "x": "no_agent", "u": "unsure"}
         if key in ("q", "k"):
             return Left.QUIT if key == "q" else Left.SKIPPED
         if key in plain:
@@ -143,7 +143,7 @@ class Dialogue:
     def _make_label(
         self,
         run: RecordedRun,
-        answer: Answer,
+        answer: LabelAnswer,
         shown: Attribution,
         *,
         step: int | None = None,

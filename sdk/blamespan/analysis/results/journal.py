@@ -18,7 +18,7 @@ from typing import IO, Any, TypeAlias
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from blamespan.analysis.engines.outcomes import Finished, Outcome
+from blamespan.analysis.outcomes import Finished, Outcome
 from blamespan.analysis.results.repeats import RepeatedRun
 from blamespan.analysis.sources import Piece
 from blamespan.errors import ConfigError, NotWritten, UnreadableInput

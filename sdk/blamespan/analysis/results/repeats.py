@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-from blamespan.analysis.engines.outcomes import Done, Finished, Outcome, digest_of
+from blamespan.analysis.outcomes import AttributedOutcome, Finished, Outcome, digest_of
 from blamespan.errors import UnreadableInput
 
 __all__ = ["RepeatedRun", "Repeats", "without_repeats"]
@@ -63,7 +63,7 @@ def without_repeats(outcomes: Iterable[Outcome], repeats: Repeats) -> Iterator[O
     """Leave out a run that came before, and name it; name a trace that another piece tells otherwise, and keep both."""
     piece = 0
     for outcome in outcomes:
-        if isinstance(outcome, Done):
+        if isinstance(outcome, AttributedOutcome):
             repeat = repeats.add(outcome.trace_id, outcome.digest, piece, outcome.source)
             if repeat is not None:
                 yield _describe_repeat(outcome, *repeat)
@@ -73,7 +73,7 @@ def without_repeats(outcomes: Iterable[Outcome], repeats: Repeats) -> Iterator[O
         yield outcome
 
 
-def _describe_repeat(outcome: Done, first: str, is_same: bool) -> RepeatedRun:
+def _describe_repeat(outcome: AttributedOutcome, first: str, is_same: bool) -> RepeatedRun:
     if is_same:
         return RepeatedRun(f"{outcome.source}: expected a run once, got that of {first} again. It is left out")
     return RepeatedRun(

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console, ConsoleDimensions
 
-from blamespan.analysis.engines.outcomes import attribute_recorded
+from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import claims_as_json, print_answer, read_answer
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule, rules_of

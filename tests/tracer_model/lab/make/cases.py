@@ -30,17 +30,19 @@ _HARMFUL: Sequence[tuple[str, Mechanism, str | None]] = (
 
 
 def programs() -> Iterator[Program]:
-    """One program for each family, topology and framework that there is."""
-    for family in FAMILIES:
-        for name, topology in TOPOLOGIES.items():
-            for framework in topology.frameworks:
-                yield Program(family, name, framework, cast="people", seed=len(family) * 31 + len(name), care=0.3)
+    """Two programs for each family, topology and framework that there is."""
+    for first in (0, 1_000):
+        for family in FAMILIES:
+            for name, topology in TOPOLOGIES.items():
+                for framework in topology.frameworks:
+                    seed = first + len(family) * 31 + len(name)
+                    yield Program(family, name, framework, cast="people", seed=seed, care=0.3)
 
 
 @cache
 def examined() -> tuple[tuple[Program, tuple[PlannedFault, ...], CounterfactualResult], ...]:
     """Examine all of them, each with a fault; made once for all tests."""
-    rng = Random(11)
+    rng = Random(13)
     found = []
     with Recording() as recording:
         for number, program in enumerate(programs()):
@@ -52,10 +54,10 @@ def examined() -> tuple[tuple[Program, tuple[PlannedFault, ...], CounterfactualR
 
 @cache
 def natural() -> tuple[tuple[Program, CounterfactualResult], ...]:
-    """Examine a third of them as they are, with agents that err often; made once for all tests."""
+    """Examine half of them as they are, with agents that err often; made once for all tests."""
     found = []
     with Recording() as recording:
-        for program in list(programs())[::3]:
+        for program in list(programs())[::2]:
             clumsy = replace(program, mistakes=0.06, care=0.2)
             found.append((clumsy, examine(clumsy, seed=0, recording=recording)))
     return tuple(found)

@@ -29,13 +29,13 @@ def _failures() -> list[tuple[Program, tuple[PlannedFault, ...], CounterfactualR
 
 @pytest.mark.slow
 def test_every_case_keeps_runs_or_says_why_not() -> None:
-    """There are failures by every mechanism that can make one, harmless faults, and few reasons to drop a case."""
+    """There are failures by what is said and how it goes, harmless faults, and few reasons to drop a case."""
     outcomes = Counter(case.dropped or case.runs[-1].label.purpose for _, _, case in examined())
     mechanisms = {faults[0].mechanism for _, faults, _ in _failures()}
 
     assert set(outcomes) <= {"faulty", "harmless", "not-written", "repair-fails"}
-    assert outcomes["faulty"] >= 12
-    assert {"response", "tool", "routing"} <= mechanisms
+    assert outcomes["faulty"] >= 8
+    assert {"response", "routing"} <= mechanisms
 
 
 def test_the_labelled_step_is_the_first_that_the_twin_has_not() -> None:
@@ -46,6 +46,9 @@ def test_the_labelled_step_is_the_first_that_the_twin_has_not() -> None:
         twin, run = case.runs
         step = run.label.faults[0].step
         changed = changed_steps(run.trace, twin.trace, -1)
+        answers = [each.content for each in run.trace.steps if changed and changed[0] in each.inputs]
+        if any("Field required" in answer for answer in answers):
+            continue  # a call that its tool's schema refuses never reaches the tool: its fault stays at the message
 
         # a stale answer of a tool is the answer to another call, which the twin has too
         assert not changed or step is None or step in (changed[0], _first_difference(run, twin)), (program, faults)
@@ -169,7 +172,7 @@ def test_spans_and_traces_say_nothing_of_faults() -> None:
 @pytest.mark.slow
 def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     """Order of the runs before, process and hash seed change neither spans nor labels."""
-    code = "from tests.tracer_model.lab.rerun.replay.test_counterfactual import digest; print(digest({}))"
+    code = "from tests.tracer_model.lab.make.test_counterfactual import digest; print(digest({}))"
     root = Path(__file__).parents[4]
     found = [
         subprocess.run(
@@ -189,10 +192,10 @@ def test_the_same_arguments_give_the_same_bytes_in_every_process(tmp_path: Path)
 def digest(order: int) -> str:
     """Write spans and labels of a few cases as text, examined in one or the other *order*."""
     chosen = [
-        Program("lookup", "parallel", "autogen", seed=4),
-        Program("tables", "swarm", "langgraph", seed=5),
-        Program("multi_hop", "orchestrator", "autogen", seed=6, mistakes=0.05),
-        Program("word_problems", "debate", "langgraph", seed=7, cast="people", care=0.2),
+        Program("lookup", "chain", "autogen", seed=4),
+        Program("tables", "round_robin", "langgraph", seed=5),
+        Program("lookup", "orchestrator", "autogen", seed=6, mistakes=0.05),
+        Program("planning", "debate", "langgraph", seed=7, cast="people", care=0.2),
     ]
     said: dict[str, str] = {}
     with Recording() as recording:
@@ -207,7 +210,7 @@ def digest(order: int) -> str:
 
 def test_recording_that_somebody_else_has_switched_on_is_refused() -> None:
     """Spans that go elsewhere, as whoever switched on last said, are missed at the first run, with what to do."""
-    program = Program("word_problems", "chain", "autogen", seed=1)
+    program = Program("planning", "chain", "autogen", seed=1)
     with Recording() as first, Recording(), pytest.raises(ConfigError, match="expected the run to be recorded"):
         first.record("a run", program.run)
 
@@ -215,7 +218,7 @@ def test_recording_that_somebody_else_has_switched_on_is_refused() -> None:
 def test_a_recorded_run_is_the_run_that_is_not_recorded() -> None:
     """Replays need no spans: with or without them every agent decides the same."""
     with Recording() as recording:
-        for topology, framework in (("hierarchy", "langgraph"), ("swarm", "autogen"), ("orchestrator", "autogen")):
+        for topology, framework in (("round_robin", "langgraph"), ("relay", "autogen"), ("orchestrator", "autogen")):
             program = Program("lookup", topology, framework, seed=9)  # type: ignore[arg-type]
 
             def run(program: Program = program) -> list[object]:
@@ -229,7 +232,7 @@ def test_a_recorded_run_is_the_run_that_is_not_recorded() -> None:
 
 def test_another_recipe_is_another_trace() -> None:
     """Ids follow from all that makes a run, so that corpora can be put together."""
-    program = Program("word_problems", "chain", "langgraph", seed=1)
+    program = Program("planning", "chain", "langgraph", seed=1)
     with Recording() as recording:
         cases = [
             examine(one, seed=0, recording=recording, recipe=name)

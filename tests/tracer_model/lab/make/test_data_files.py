@@ -47,27 +47,21 @@ def test_file_is_read_into_its_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "key"),
     [
-        ('word = ["a"]', r"bank\.toml: unknown key 'word'\. Did you mean 'words'\?"),
-        ("side = 'left'", r"bank\.toml: expected the key 'words', got none\. Add it in '.*bank\.toml'"),
-        ('words = "a"', r"bank\.toml: expected words as tuple\[str, \.\.\.\], got 'a'\. Correct it in '.*bank\.toml'"),
-        ("words = ['a', 1]", r"bank\.toml: expected words\[1\] as str, got 1\. Correct it"),
-        ("words = []\npair = ['a']", r"bank\.toml: expected pair as tuple\[str, int\], got \['a'\]\. Correct it"),
-        ("words = []\nside = 'up'", r"bank\.toml: expected side as Literal\['left', 'right'\], got 'up'\. Correct it"),
-        (
-            "words = []\n[by_name]\nx = 1",
-            r"bank\.toml: expected by_name\.x as tuple\[str, \.\.\.\], got 1\. Correct it",
-        ),
-        ("words = []\n[[parts]]\nkey = 'k'", r"bank\.toml: expected the key 'parts\[0\]\.values', got none\. Add it"),
-        (
-            "words = []\nby_side.up = 1",
-            r"bank\.toml: expected the name of by_side\.up as Literal\['left', 'right'\], got",
-        ),
-        ("words = [", r"expected a data file in TOML at '.*bank\.toml', got .*\. Install blamespan anew"),
+        ('words = []\nword = ["a"]', "word"),
+        ("side = 'left'", "words"),
+        ('words = "a"', "words"),
+        ("words = ['a', 1]", r"words\.1"),
+        ("words = []\npair = ['a']", "pair"),
+        ("words = []\nside = 'up'", "side"),
+        ("words = []\n[by_name]\nx = 1", r"by_name\.x"),
+        ("words = []\n[[parts]]\nkey = 'k'", r"parts\.0\.values"),
+        ("words = []\nby_side.up = 1", r"by_side\.up"),
+        ("words = [", "Invalid value"),
     ],
 )
-def test_what_does_not_fit_is_named(tmp_path: Path, content: str, message: str) -> None:
-    """The message says which file, which key, what was expected and what came."""
-    with pytest.raises(ConfigError, match=message):
+def test_what_does_not_fit_is_named(tmp_path: Path, content: str, key: str) -> None:
+    """The message says which file and which key."""
+    with pytest.raises(ConfigError, match=rf"(?s)expected a data file that fits Bank at '.*bank\.toml', got .*{key}"):
         read(tmp_path, content)

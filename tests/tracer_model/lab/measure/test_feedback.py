@@ -14,7 +14,7 @@ from blamespan_tracer.alternatives.lexical import LexicalTracer
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")
 
-CHAIN = Program("word_problems", "chain", "langgraph", seed=3, mistakes=0.5, care=0.0)
+CHAIN = Program("planning", "chain", "langgraph", seed=3, mistakes=0.5, care=0.0)
 
 
 def blaming(agent: str | None) -> str:

@@ -15,7 +15,7 @@ from blamespan.cli import cli
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
-from blamespan.labels.people import Answer, DecisiveStep, PersonLabel, ShownVerdict, by_run
+from blamespan.labels.people import DecisiveStep, LabelAnswer, PersonLabel, ShownVerdict, by_run
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace, Outcome
 from blamespan_lab.measure.labels import LabelledVerdict, Opinion, evaluate_labels, join_results, join_runs
@@ -49,7 +49,7 @@ def run(number: int) -> RecordedRun:
 
 
 def label(
-    number: int, step: int | None = 1, by: str = "p", answer: Answer = "corrects", **changes: object
+    number: int, step: int | None = 1, by: str = "p", answer: LabelAnswer = "corrects", **changes: object
 ) -> PersonLabel:
     agents = ("ann", "bob", "eve")
     decisive = None if step is None else DecisiveStep(agents[step], step, f"{step + 1:016x}", ("mast:FM-3.2",))

@@ -13,19 +13,18 @@ from blamespan_lab.train.calibrating import (
     mass_for,
     temperature_of,
 )
-from blamespan_lab.train.network.examples import SOUND, UNKNOWN
+from blamespan_lab.train.network import SOUND, UNKNOWN
 from blamespan_tracer.numeric import pointer_shares
 
-RNG = np.random.default_rng(0)
 
-
-def drawn(n_runs: int, *, sharpness: float) -> list[Pointed]:
+def drawn(n_runs: int, *, sharpness: float, seed: int = 0) -> list[Pointed]:
     """Draw runs whose labels follow the scores, and give the scores *sharpness* times too sharp."""
+    draws = np.random.default_rng(seed)
     runs = []
     for _ in range(n_runs):
-        scores = RNG.standard_normal(RNG.integers(3, 12)) * 2
+        scores = draws.standard_normal(draws.integers(3, 12)) * 2
         powers = np.exp(scores)
-        place = int(RNG.choice(len(scores), p=powers / powers.sum()))
+        place = int(draws.choice(len(scores), p=powers / powers.sum()))
         runs.append(Pointed(scores * sharpness, SOUND if place == len(scores) - 1 else place))
     return runs
 
@@ -49,15 +48,15 @@ def test_alarm_keeps_the_budget(budget: float) -> None:
 
 @pytest.mark.parametrize("coverage", [60.0, 80.0, 90.0])
 def test_step_sets_hold_the_decisive_step_as_often_as_stated(coverage: float) -> None:
-    """On runs the mass was not chosen on, sets of that mass cover as stated, within the noise of 3,000 runs."""
+    """On runs the mass was not chosen on, sets of that mass cover what is stated; whole steps make it a little more."""
     mass = mass_for(drawn(3_000, sharpness=1.0), 1.0, coverage)
 
     held = []
-    for run in drawn(3_000, sharpness=1.0):
+    for run in drawn(3_000, sharpness=1.0, seed=2):
         if run.decisive >= 0:
             shares, _ = pointer_shares(run.scores, 1.0)
             held.append(shares[shares > shares[run.decisive]].sum() < mass)
-    assert 100 * np.mean(held) == pytest.approx(coverage, abs=3)
+    assert coverage - 2 <= 100 * np.mean(held) <= coverage + 6
 
 
 def test_unlabelled_runs_decide_nothing() -> None:

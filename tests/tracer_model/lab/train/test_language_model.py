@@ -26,34 +26,40 @@ from blamespan_lab.train.language_model import (
     reward_answer,
     train_language_model,
 )
-from blamespan_tracer.alternatives.language_model import NOBODY, Answer, LanguageModelTracer, load_base, write_reply
+from blamespan_tracer.alternatives.language_model import (
+    NOBODY,
+    LanguageModelTracer,
+    ModelAnswer,
+    load_base,
+    write_reply,
+)
 from tests.tracer_model.alternatives.planted import of_models, planted
 from tests.tracer_model.runs import trace
 
-LABEL = Answer(2, 7, "FM-1.1")
+LABEL = ModelAnswer(2, 7, "FM-1.1")
 
 
 @pytest.mark.parametrize(
     ("answer", "reward"),
     [
-        (Answer(2, 7), 1.0),
-        (Answer(2, 7, "FM-3.3"), 1.0),
-        (Answer(1, 7), 0.5),
-        (Answer(2, 8), 0.5 * math.exp(-0.5) + 0.5),
-        (Answer(2, 5), 0.5 * math.exp(-2.0) + 0.5),
-        (Answer(1, 100), 0.0),
+        (ModelAnswer(2, 7), 1.0),
+        (ModelAnswer(2, 7, "FM-3.3"), 1.0),
+        (ModelAnswer(1, 7), 0.5),
+        (ModelAnswer(2, 8), 0.5 * math.exp(-0.5) + 0.5),
+        (ModelAnswer(2, 5), 0.5 * math.exp(-2.0) + 0.5),
+        (ModelAnswer(1, 100), 0.0),
         (NOBODY, 0.0),
         (None, 0.0),
     ],
 )
-def test_reward_is_agentracers(answer: Answer | None, reward: float) -> None:
+def test_reward_is_agentracers(answer: ModelAnswer | None, reward: float) -> None:
     """1[format] (0.5 exp(-(t - t*)^2 / 2) + 0.5 1[i = i*]); the mode earns nothing."""
     assert reward_answer(answer, LABEL) == pytest.approx(reward, abs=1e-12)
 
 
 def test_sound_run_is_answered_by_nobody_alone() -> None:
     """Where nobody is to blame, blaming earns nothing, near or far."""
-    assert [reward_answer(answer, NOBODY) for answer in (NOBODY, Answer(1, 0), None)] == [1.0, 0.0, 0.0]
+    assert [reward_answer(answer, NOBODY) for answer in (NOBODY, ModelAnswer(1, 0), None)] == [1.0, 0.0, 0.0]
 
 
 def test_clip_tightens_to_a_fifth() -> None:
@@ -82,7 +88,7 @@ def test_labels_become_answers() -> None:
 
     examples = list(collect_examples(runs))
 
-    assert [example.answer for example in examples] == [Answer(3, 2, "X1"), Answer(2, 1, "FM-1.3"), NOBODY]
+    assert [example.answer for example in examples] == [ModelAnswer(3, 2, "X1"), ModelAnswer(2, 1, "FM-1.3"), NOBODY]
 
 
 def test_recipe_for_a_gpu_is_agentracers_where_it_can_be() -> None:

@@ -18,10 +18,9 @@ from blamespan.intercepting.boundaries import Mechanism, PlannedFault
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan_lab.make.corpus.balance import CandidateRun, Floats, measure_imbalance, relative_position
-from blamespan_lab.make.corpus.plan import Block
-from blamespan_lab.make.corpus.probes.surface import blamable_steps, run_surface
-from blamespan_lab.make.corpus.recipe import CorpusRecipe
+from blamespan_lab.make.corpus.recipe import Block, CorpusRecipe
 from blamespan_lab.make.corpus.storage import MadeBlock
+from blamespan_lab.make.corpus.surface import blamable_steps, run_surface
 from blamespan_lab.make.counterfactual import CounterfactualResult, Recorded, examine
 from blamespan_lab.make.recording import Recording
 from blamespan_lab.make.run_labels import Purpose

@@ -1,8 +1,9 @@
 """Choosing runs so that nothing but what was said tells which step was decisive, and whether a run failed.
 
 A failure is unbalanced: its decisive step has a position, an agent, a length that an average step of the same run has
-not. A run that succeeded is longer or shorter than failures are. Runs are chosen so that the imbalances of all of them
-cancel out, over all and in every part of a corpus.
+not. A run that succeeded is longer or shorter than failures are. Runs are chosen one after the other so that the
+imbalances of all of them cancel out, over all and in every family and topology (herding: Welling, "Herding dynamical
+weights to learn", ICML 2009).
 
 Dims: N runs to choose from, P columns of imbalance, C steps that could be decisive.
 """
@@ -11,39 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from blamespan.trace import MessageActionTrace, Step
-from blamespan_lab.make.corpus.plan import wanted_runs
-from blamespan_lab.make.corpus.probes.surface import blamable_steps, digit_shares, positions, surfaces
-from blamespan_lab.make.corpus.recipe import CorpusRecipe
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.make.corpus.recipe import CorpusRecipe, wanted_runs
+from blamespan_lab.make.corpus.surface import blamable_steps, positions, surfaces
 from blamespan_lab.make.run_labels import Purpose, RunLabel
-
-__all__ = [
-    "CandidateRun",
-    "choose_kept_runs",
-    "choose_runs",
-    "measure_imbalance",
-    "measure_unlikeness",
-    "relative_position",
-]
+from blamespan_lab.make.simulation.agents.team import Role
 
 Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 
-_SWAPS = 1_000
-_WHOLE_WEIGHT = 16.0
-"""How much more it weighs that pulls cancel out over all than in one part: as much as in all the parts together, for
-what the rest of a corpus pulls to is what a part is probed by."""
-_FEWEST = 0.85
-"""Share of the runs wanted below which balance may not bring them."""
-_FEWEST_OF_PART = 0.6
-"""The same of each part, of what would be its share."""
 _CUTS = (10, 25, 40, 50, 60, 75, 90)
-"""Percentiles at which runs that succeeded are to be as many as failures, by each thing that tells runs apart."""
+"""Percentiles of failures at which sound runs are to be as many, by each thing that tells runs apart."""
+_FAILURES: tuple[Purpose, ...] = ("faulty", "natural", "several")
+_PURPOSE_WEIGHT = 4.0
+"""How much a purpose that runs are too many of weighs, against any other imbalance."""
 
 
 def relative_position(trace: MessageActionTrace, decisive: int) -> float | None:
@@ -57,8 +45,8 @@ def measure_imbalance(
 ) -> Floats:
     """Return (P,) how the decisive step differs from the average of those that could be, and the run from its twin.
 
-    Where every step of a run is as often decisive as the others, its pulls add up to nothing. The columns are what the
-    probes go by, each by its rank and as the most and the least of it; the places; and what the agents are there for.
+    Where every step of a run is as often decisive as the others, its imbalances add up to nothing. The columns are what
+    the probes go by, each by its rank and as the most and the least of it; the places; and what the agents are for.
 
     Args:
         trace: The failed run.
@@ -67,153 +55,52 @@ def measure_imbalance(
         extra_steps: By what share the run is longer than its twin.
     """
     steps = blamable_steps(trace)
-    features = np.column_stack([surfaces(trace, steps), digit_shares(steps)])
-    columns = [
-        _ranks(features),
-        _extremes(features),
-        _extremes(-features),
-        positions(len(steps)),
-        _duties(steps, duties),
-    ]
-    table = np.column_stack(columns)
+    features = surfaces(trace, steps)
+    ranks = (rankdata(features, method="min", axis=0) - 1) / max(len(steps) - 1, 1)
+    roles = np.array([[duties.get(step.agent, "") == role for role in get_args(Role)] for step in steps], np.float64)
+    table = np.column_stack([ranks, _share_of_most(features), _share_of_most(-features), positions(len(steps)), roles])
     row = next(number for number, step in enumerate(steps) if step.index == decisive)
-    pulled: Floats = np.append(table[row] - table.mean(axis=0), np.clip(extra_steps, -1, 1))
-    return pulled
+    imbalance: Floats = np.append(table[row] - table.mean(axis=0), np.clip(extra_steps, -1, 1))
+    return imbalance
 
 
-def measure_unlikeness(rows: Floats, model: Floats) -> Floats:
-    """Return (N, P) how each run is unlike the average of others, by whether it is above a few cuts of each column.
-
-    Args:
-        rows: (N, S) what probes see of each run.
-        model: (M, S) the same of the runs that these should be like.
-    """
-    cuts = np.percentile(model, _CUTS, axis=0)  # (K, S)
-    is_above = (rows[:, None, :] > cuts).reshape(len(rows), -1)
-    expected = (model[:, None, :] > cuts).reshape(len(model), -1).mean(axis=0)
-    unlikeness: Floats = is_above - expected
-    return unlikeness
-
-
-def choose_runs(pulls: Floats, parts: Sequence[Sequence[str]], count: int, *, fewest: float = _FEWEST) -> list[int]:
-    """Choose *count* of the runs with the given pulls, or some fewer, so that these add up to as little as can be.
-
-    Args:
-        pulls: (N, P), in columns that weigh as much as their squares.
-        parts: The parts of the corpus that each run belongs to, as many for each.
-        count: How many.
-        fewest: Down to which share of *count* it may be fewer, where that balances better.
-
-    Returns:
-        Their places in *pulls*, ascending. The same pulls give the same choice.
-    """
-    if len(pulls) == 0:
-        return []
-    choice = _Choice(pulls, _number_parts(parts), min(count, len(pulls)))
-    choice.thin(count)
-    choice.thin(round(fewest * count), while_better=True)
-    choice.swap()
-    return [int(index) for index in np.flatnonzero(choice.is_taken)]
-
-
-class _Choice:
-    """Runs that are taken, and how they pull in each part.
-
-    A part weighs as the inverse of its size: what its runs add up to is then held against what chance alone makes of
-    so many runs, and a small part counts as much as a large one.
-
-    Args:
-        rows: (N, P).
-        parts: (N, K) numbers of the parts that each run is in, 0 being the whole.
-        count: How many are to be taken in the end.
-    """
-
-    def __init__(self, rows: Floats, parts: Ints, count: int) -> None:
-        self._rows = rows
-        self._parts = parts
-        self.is_taken = np.ones(len(rows), dtype=np.bool_)
-        self._sizes = np.bincount(parts.ravel())
-        self._fewest = np.floor(_FEWEST_OF_PART * self._sizes * count / len(rows))
-        weights = len(rows) / self._sizes
-        weights[0] = _WHOLE_WEIGHT
-        self._weights = weights[parts]  # (N, K)
-        self._own = (rows**2).sum(axis=1) * self._weights.sum(axis=1)
-        totals = np.zeros((len(weights), rows.shape[1]))
-        for column in parts.T:
-            np.add.at(totals, column, rows)
-        # (N,) how much each run pulls the way that its parts are pulled already
-        self._along = np.einsum("np,np->n", rows, (totals * weights[:, None])[parts].sum(axis=1))
-
-    def thin(self, count: int, *, while_better: bool = False) -> None:
-        """Leave out, one after the other, what pulls most to one side, until *count* are left."""
-        while self.is_taken.sum() > count:
-            costs = self._costs_of_leaving()
-            worst = int(np.argmin(costs))
-            if not np.isfinite(costs[worst]) or (while_better and costs[worst] >= 0):
-                return
-            self._turn(worst)
-
-    def swap(self) -> None:
-        """Exchange one for another as long as that brings the totals nearer to nothing."""
-        for _ in range(_SWAPS):
-            costs = self._costs_of_leaving()
-            out = int(np.argmin(costs))
-            if not np.isfinite(costs[out]):
-                return
-            self._turn(out)
-            gains = np.where(self.is_taken, np.inf, 2 * self._along + self._own)
-            into = int(np.argmin(gains))
-            if into == out or costs[out] + gains[into] >= -1e-9:
-                self._turn(out)
-                return
-            self._turn(into)
-
-    def _costs_of_leaving(self) -> Floats:
-        """Return (N,) what the totals gain in size when a run is left out; infinite for those that must stay."""
-        must_stay = (self._sizes <= self._fewest)[self._parts].any(axis=1)
-        return np.where(self.is_taken & ~must_stay, self._own - 2 * self._along, np.inf)
-
-    def _turn(self, row: int) -> None:
-        """Take a run that was left out, or leave out one that was taken."""
-        sign = -1 if self.is_taken[row] else 1
-        self.is_taken[row] = not self.is_taken[row]
-        self._sizes[self._parts[row]] += sign
-        shared = np.where(self._parts == self._parts[row], self._weights, 0.0).sum(axis=1)  # (N,)
-        self._along += sign * shared * np.einsum("np,p->n", self._rows, self._rows[row])
-
-
-def _number_parts(parts: Sequence[Sequence[str]]) -> Ints:
-    """Number the parts from 1, and lead each run's with 0 for the whole."""
-    numbers: dict[tuple[int, str], int] = {}
-    return np.array(
-        [[0, *(numbers.setdefault((way, name), len(numbers) + 1) for way, name in enumerate(row))] for row in parts]
-    )
-
-
-def _ranks(table: Floats) -> Floats:
-    """Rank each column of (C, S) from 0 to 1; equal ones share a rank."""
-    below = (table[None, :, :] < table[:, None, :]).sum(axis=1)
-    return np.asarray(below / max(len(table) - 1, 1), dtype=np.float64)
-
-
-def _extremes(table: Floats) -> Floats:
+def _share_of_most(table: Floats) -> Floats:
     """Return (C, S) the chance that going by the most of each column finds a row, ties drawn fairly."""
     is_most = np.abs(table - table.max(axis=0)) <= 1e-12
-    return np.asarray(is_most / is_most.sum(axis=0), dtype=np.float64)
+    shares: Floats = is_most / is_most.sum(axis=0)
+    return shares
 
 
-def _duties(steps: Sequence[Step], duties: Mapping[str, str]) -> Floats:
-    return np.array([[duties.get(step.agent, "") == duty for duty in _DUTIES] for step in steps], dtype=np.float64)
+def choose_runs(rows: Floats, parts: Sequence[tuple[str, ...]], count: int) -> list[int]:
+    """Choose *count* runs whose rows add up to as little as can be, over all and in each part.
 
+    Each combination of parts gives its share of the runs, as far as it has them.
 
-_DUTIES = ("planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge")
+    Args:
+        rows: (N, P) imbalances, in columns that weigh as much as their squares.
+        parts: The parts that each run belongs to: family, topology.
+        count: How many.
 
-
-_FAILURES: tuple[Purpose, ...] = ("faulty", "natural", "several")
-_PURPOSE_WEIGHT = 4.0
-"""How much a purpose that runs are too many of pulls, against any other way to pull."""
-_EVEN = 0.1
-"""What is no more uneven than this weighs less than all else: it could give away few points, however sure they were."""
+    Returns:
+        Their places in *rows*, ascending. The same rows give the same choice.
+    """
+    if len(rows) <= count:
+        return list(range(len(rows)))
+    cells = np.unique([" ".join(names) for names in parts], return_inverse=True)[1]
+    quota = np.bincount(cells) * count / len(rows)
+    members = OneHotEncoder(sparse_output=False).fit_transform(parts)  # (N, K)
+    members = np.column_stack([np.ones(len(rows)), members * np.sqrt(len(rows) / members.sum(axis=0))])
+    own = (rows**2).sum(axis=1) * (members**2).sum(axis=1)
+    totals = np.zeros((members.shape[1], rows.shape[1]))  # of the whole, and of each part by its inverse size
+    is_open, sizes = np.ones(len(rows), np.bool_), np.zeros(len(quota))
+    for _ in range(count):
+        gains = 2 * np.einsum("np,np->n", rows, members @ totals) + own
+        is_due = sizes < (np.ceil(quota) if (sizes < np.floor(quota)).any() else len(rows))
+        chosen = int(np.argmin(np.where(is_open & is_due[cells], gains, np.inf)))
+        is_open[chosen] = False
+        sizes[cells[chosen]] += 1
+        totals += np.outer(members[chosen], rows[chosen])
+    return np.flatnonzero(~is_open).tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +110,7 @@ class CandidateRun:
     Attributes:
         label: Its label.
         imbalance: See `measure_imbalance`; empty for a run that succeeded.
-        surface: What probes see of the whole run, `probes.surface.RUN_SURFACE`.
+        surface: What probes see of the whole run, `surface.RUN_SURFACE`.
     """
 
     label: RunLabel
@@ -234,45 +121,52 @@ class CandidateRun:
 def choose_kept_runs(recipe: CorpusRecipe, candidates: Sequence[CandidateRun]) -> set[str]:
     """Choose the runs that a corpus keeps, by their trace ids. The same candidates give the same choice.
 
-    Failures are chosen so that their pulls cancel out, over all and in every family and topology; then runs
-    that succeeded so that they are as long, as busy, as wordy as the failures. Where failures fall short of what is
-    wanted, more of the others are kept.
+    Failures are chosen so that their imbalances cancel out; then runs that succeeded so that they are as long, as busy,
+    as wordy as the failures. Where failures fall short of what is wanted, more of the others are kept.
     """
     wanted = wanted_runs(recipe)
     n_failures = sum(wanted[purpose] for purpose in _FAILURES)
     failures = _choose_failures([run for run in candidates if run.label.outcome == "failure"], wanted, n_failures)
     short = n_failures - len(failures)
     n_harmless = wanted["harmless"] + (short // 2 if wanted["harmless"] else 0)
-    harmless = _choose_like(failures, [run for run in candidates if run.label.purpose == "harmless"], n_harmless)
     n_clean = wanted["clean"] + (short - short // 2 if wanted["clean"] else 0)
     clean = [run for run in candidates if run.label.purpose == "clean"]
     ids = {run.label.twin for run in failures}
     twins = [run for run in clean if run.label.trace_id in ids]
     n_twins = min(len(twins) * recipe.balance.twins_percent // 100, n_clean)
-    chosen = [*failures, *harmless, *_choose_like(failures, twins, n_twins)]
-    chosen += _choose_like(failures, [run for run in clean if run.label.trace_id not in ids], n_clean - n_twins)
+    chosen = [
+        *failures,
+        *_choose_like(failures, [run for run in candidates if run.label.purpose == "harmless"], n_harmless),
+        *_choose_like(failures, twins, n_twins),
+        *_choose_like(failures, [run for run in clean if run.label.trace_id not in ids], n_clean - n_twins),
+    ]
     return {run.label.trace_id for run in chosen}
 
 
 def _choose_failures(pool: Sequence[CandidateRun], wanted: Mapping[str, int], count: int) -> list[CandidateRun]:
-    """Choose *count* failures whose pulls cancel out; one of a purpose that there is too much of pulls that way too."""
+    """Choose *count* failures whose imbalances cancel out; one of a purpose that is too frequent is unbalanced, too."""
     if not pool:
         return []
-    pulls = np.array([run.imbalance for run in pool])
-    pulls /= pulls.std(axis=0) + _EVEN
+    scale = StandardScaler(with_mean=False)
+    imbalances = scale.fit_transform(np.array([run.imbalance for run in pool]))
     purposes = np.array([[run.label.purpose == purpose for purpose in _FAILURES] for run in pool])
     excess = _PURPOSE_WEIGHT * (purposes - np.array([wanted[purpose] / count for purpose in _FAILURES]))
-    taken = choose_runs(np.hstack([pulls, excess]), [_parts(run) for run in pool], count)
-    return [pool[index] for index in taken]
+    return [pool[index] for index in choose_runs(np.hstack([imbalances, excess]), _list_parts(pool), count)]
 
 
 def _choose_like(failures: Sequence[CandidateRun], pool: Sequence[CandidateRun], count: int) -> Sequence[CandidateRun]:
     """Choose *count* of *pool* that nothing but what is said tells from *failures*."""
     if not failures or len(pool) <= count:
         return pool[:count]
-    rows = measure_unlikeness(np.array([run.surface for run in pool]), np.array([run.surface for run in failures]))
-    return [pool[index] for index in choose_runs(rows, [_parts(run) for run in pool], count, fewest=1.0)]
+    cuts = np.percentile([run.surface for run in failures], _CUTS, axis=0)  # (K, S)
+
+    def compare(runs: Sequence[CandidateRun]) -> Floats:
+        is_above = np.array([run.surface for run in runs])[:, None, :] > cuts
+        return is_above.reshape(len(runs), -1).astype(np.float64)
+
+    rows = compare(pool) - compare(failures).mean(axis=0)
+    return [pool[index] for index in choose_runs(rows, _list_parts(pool), count)]
 
 
-def _parts(candidate: CandidateRun) -> tuple[str, str]:
-    return candidate.label.family, candidate.label.topology
+def _list_parts(runs: Sequence[CandidateRun]) -> list[tuple[str, ...]]:
+    return [(run.label.family, run.label.topology) for run in runs]

@@ -17,8 +17,7 @@ from blamespan.cores import cores
 from blamespan.errors import BlamespanError
 from blamespan.plugins import require
 from blamespan.worker_processes import end_with_parent
-from blamespan_lab.make.corpus.plan import Block, blocks_of
-from blamespan_lab.make.corpus.recipe import CorpusRecipe
+from blamespan_lab.make.corpus.recipe import Block, CorpusRecipe, blocks_of
 from blamespan_lab.make.corpus.storage import CorpusFolder, MadeBlock, read_manifest
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A corpus recipe: which runs are made, and how many. One frozen record and a TOML file of the same names."""
+"""A corpus recipe: which runs are made, and how many; and its blocks, of runs that are made together."""
 
 from __future__ import annotations
 
@@ -17,17 +17,6 @@ from blamespan_lab.make.simulation.tasks import FAMILIES
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES, Framework
 from blamespan_lab.make.wordings.choosing import WORDINGS
 from blamespan_lab.recipes import Count, Listed, Number, PositiveCount, read_recipe, require_known
-
-__all__ = [
-    "Agents",
-    "Balance",
-    "CorpusRecipe",
-    "HeldOutParts",
-    "InjectedFaults",
-    "Shares",
-    "Teams",
-    "find_recipe",
-]
 
 _MECHANISMS: tuple[str, ...] = get_args(Mechanism)
 _FRAMEWORKS: tuple[Framework, ...] = ("autogen", "langgraph")
@@ -164,7 +153,6 @@ class CorpusRecipe:
 
     Attributes:
         name: The file's name; in every label.
-        kind: `runs`: tells these recipes from those of edits and conflicts.
         runs: How many.
         seed: Chooses tasks, teams, faults and every draw of every agent.
         shares: What part of the runs is what.
@@ -173,13 +161,13 @@ class CorpusRecipe:
         faults: What is put in.
         balance: How hard it is tried to give nothing away.
         held_out: What training must not see.
+        kind: `runs`: tells these recipes from those of edits and conflicts.
 
     Raises:
         ConfigError: if a name is unknown, the nearest is named; or a number is out of its range.
     """
 
     name: str
-    kind: Literal["runs"] = "runs"
     runs: PositiveCount = 5_000
     seed: Count = 0
     shares: Shares = field(default_factory=Shares)
@@ -188,6 +176,7 @@ class CorpusRecipe:
     faults: InjectedFaults = field(default_factory=InjectedFaults)
     balance: Balance = field(default_factory=Balance)
     held_out: HeldOutParts = field(default_factory=HeldOutParts)
+    kind: Literal["runs"] = "runs"
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -272,3 +261,78 @@ def find_recipe(name: str) -> CorpusRecipe:
 
 def _frameworks(topology: str, wanted: Sequence[str]) -> list[Framework]:
     return [name for name in _FRAMEWORKS if name in wanted and name in TOPOLOGIES[topology].frameworks]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Runs of one family, topology and framework.
+
+    Attributes:
+        number: From 0; with the recipe, all that decides what runs come out.
+        family: Of the tasks.
+        topology: Of the teams.
+        framework: That runs them.
+        clean: How many runs of each purpose are wanted; this and the next four.
+        faulty: Likewise.
+        harmless: Likewise.
+        natural: Likewise.
+        several: Likewise.
+        failures_before: How many failures the blocks before it are to have: where its places in a run go on from.
+    """
+
+    number: int
+    family: str
+    topology: str
+    framework: Framework
+    clean: int
+    faulty: int
+    harmless: int
+    natural: int
+    several: int
+    failures_before: int
+
+    @property
+    def runs(self) -> int:
+        """Count the runs wanted."""
+        return self.clean + self.faulty + self.harmless + self.natural + self.several
+
+
+def blocks_of(recipe: CorpusRecipe) -> list[Block]:
+    """Part *recipe* into blocks of at most about `balance.block` runs, each purpose spread evenly over them."""
+    cells = recipe.cells()
+    per_cell = -(-recipe.runs // (len(cells) * recipe.balance.block))
+    cells = [cell for cell in cells for _ in range(per_cell)]
+    spread, assigned = {}, 0
+    for purpose, count in wanted_runs(recipe).items():
+        spread[purpose] = _spread(count, len(cells), assigned)
+        assigned += count
+    blocks, failures = [], 0
+    for number, (family, topology, framework) in enumerate(cells):
+        counts = {purpose: rows[number] for purpose, rows in spread.items()}
+        blocks.append(Block(number, family, topology, framework, **counts, failures_before=failures))
+        failures += counts["faulty"] + counts["natural"] + counts["several"]
+    return [block for block in blocks if block.runs]
+
+
+def wanted_runs(recipe: CorpusRecipe) -> dict[str, int]:
+    """Count the runs wanted, by purpose."""
+    shares = asdict(recipe.shares)
+    return dict(zip(shares, _apportion(recipe.runs, list(shares.values())), strict=True))
+
+
+def _apportion(total: int, shares: Sequence[int]) -> list[int]:
+    """Part *total* by *shares* in percent, to whole numbers that add up: the largest remainders are rounded up."""
+    parts = [total * share // 100 for share in shares]
+    remainders = sorted(range(len(shares)), key=lambda index: (-(total * shares[index] % 100), index))
+    for index in remainders[: total - sum(parts)]:
+        parts[index] += 1
+    return parts
+
+
+def _spread(count: int, n_places: int, start: int) -> list[int]:
+    """Spread *count* over places as evenly as can be; what is left over goes to places far from one another."""
+    rows = [count // n_places] * n_places
+    left = count % n_places
+    for number in range(left):
+        rows[(start + number * n_places // left) % n_places] += 1
+    return rows

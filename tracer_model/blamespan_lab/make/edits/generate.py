@@ -1,12 +1,12 @@
-"""Make a folder of pairs, and read it back."""
+"""Make a folder of pairs, and read it back: a recorded run with one mistake in one step, and its sound twins."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
@@ -23,9 +23,146 @@ from blamespan_lab.console import show_progress
 from blamespan_lab.make.corpus.storage import MANIFEST, check_is_new, compress_documents, write_ending
 from blamespan_lab.make.edits.kinds import KINDS, EditableRun, find_edits
 from blamespan_lab.make.edits.pairs import Pair, join_written, make_pair
-from blamespan_lab.make.edits.recipe import EditRecipe
-from blamespan_lab.make.edits.sources import SourceFile, read_sound_runs, read_written_failures, source_files
 from blamespan_lab.make.run_labels import Decisive, FaultLabel, Purpose, RunLabel
+from blamespan_lab.recipes import Count, Listed, PositiveCount, require_known
+
+
+@dataclass(frozen=True, slots=True)
+class EditData:
+    """Files of runs to edit: patterns, each looked for in every data folder.
+
+    Attributes:
+        transcripts: Runs written down as text.
+        tau_bench: Runs of tau-bench.
+        mistakes: Files of BIG-Bench-Mistake.
+        outcomes: JSON lines of task, outcome and steps.
+    """
+
+    transcripts: Listed[str] = ()
+    tau_bench: Listed[str] = ()
+    mistakes: Listed[str] = ()
+    outcomes: Listed[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutEdits:
+    """What nothing learns from.
+
+    Attributes:
+        kinds: Of edits.
+        sources: Patterns of the names of files.
+    """
+
+    kinds: Listed[str] = ()
+    sources: Listed[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EditRecipe:
+    """Everything that decides what pairs come out.
+
+    Attributes:
+        name: The recipe's.
+        kind: `edits`: tells these recipes from those of simulated runs.
+        seed: Chooses among the places of each run.
+        most_per_run: Most edits of one run.
+        most_per_kind: Most of these of one kind.
+        data: Runs to edit.
+        held_out: What nothing learns from.
+
+    Raises:
+        ConfigError: if it names no file, or an unknown kind.
+    """
+
+    name: str
+    kind: Literal["edits"] = "edits"
+    seed: Count = 0
+    most_per_run: PositiveCount = 24
+    most_per_kind: PositiveCount = 3
+    data: EditData = field(default_factory=EditData)
+    held_out: HeldOutEdits = field(default_factory=HeldOutEdits)
+
+    def __post_init__(self) -> None:
+        if not any(asdict(self.data).values()):
+            raise ConfigError(f"{self.name}: expected [data] to name files, got none. Name runs to edit")
+        require_known(self.name, "held_out.kinds", self.held_out.kinds, list(KINDS))
+
+
+IMPORTERS: Mapping[str, str] = {
+    "transcripts": "transcript",
+    "tau_bench": "tau-bench",
+    "mistakes": "bigbench-mistake",
+    "outcomes": "steps",
+}
+"""The importer for the files of each key of a recipe's `data`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of runs, some of which are known to be sound.
+
+    Attributes:
+        path: The file.
+        importer: Name of the importer that reads it.
+    """
+
+    path: Path
+    importer: str
+
+    @property
+    def name(self) -> str:
+        """Name the file without its endings; sources are held out by it."""
+        return self.path.name.partition(".")[0]
+
+
+def source_files(folders: Sequence[Path], key: str, pattern: str) -> list[SourceFile]:
+    """List the files that *pattern* matches below any of *folders*.
+
+    Args:
+        folders: Data folders.
+        key: Of `IMPORTERS`.
+        pattern: Relative to each folder.
+
+    Raises:
+        ConfigError: if it matches none.
+    """
+    files = [SourceFile(path, IMPORTERS[key]) for folder in folders for path in sorted(folder.glob(pattern))]
+    if not files:
+        raise ConfigError(
+            f"expected files {pattern!r} below {', '.join(map(str, folders))}, got none. Name the folder that holds "
+            f"them with --data, or take the pattern out of the recipe's data.{key}"
+        )
+    return files
+
+
+def read_sound_runs(source: SourceFile) -> Iterator[RecordedRun]:
+    """Yield the runs of *source* that succeeded or are labelled as free of errors, in their order.
+
+    Raises:
+        UnreadableInput: if nothing of the file can be read.
+    """
+    for run in load_importer(source.importer).read(source.path):
+        if isinstance(run, RecordedRun) and len(run.trace.steps) > 1 and is_sound(run):
+            yield run
+
+
+def read_written_failures(source: SourceFile) -> dict[str, list[RecordedRun]]:
+    """Return the failed runs of *source* that were written beside a sound twin, by the twin's trace id.
+
+    Raises:
+        UnreadableInput: if nothing of the file can be read.
+    """
+    failures: dict[str, list[RecordedRun]] = defaultdict(list)
+    for run in load_importer(source.importer).read(source.path):
+        if isinstance(run, RecordedRun) and run.origin is not None and run.origin.twin and run.faults:
+            failures[run.origin.twin].append(run)
+    return failures
+
+
+def is_sound(run: RecordedRun) -> bool:
+    """Check whether a run succeeded, or is labelled as free of errors."""
+    return run.trace.outcome == "succeeded" or (run.trace.outcome == "unknown" and run.faults == ())
+
 
 Side: TypeAlias = Literal["all", "train", "every-kind", "held-out", "new-sources"]
 """Which pairs: of kinds *and* sources held out (`held-out`), of known kinds in sources held out (`new-sources`), of

@@ -106,7 +106,7 @@ def find_moves(run: EditableRun, draws: random.Random) -> Iterator[tuple[Edit, E
         yield first, second
 
 
-def _copied(
+def _edit_copies(
     kind: str,
     run: EditableRun,
     draws: random.Random,
@@ -164,9 +164,9 @@ def _neighbour(kind: str, run: EditableRun, draws: random.Random) -> Iterator[Ed
 def _arithmetic(kind: str, run: EditableRun, draws: random.Random) -> Iterator[Edit]:
     """Change the result of a calculation; in the decoy an operand changes with it."""
     text = run.everything()
-    for step in _shuffled(run.decisions(), draws):
+    for step in _shuffle(run.decisions(), draws):
         sources = run.sources(step.index)
-        for match in _shuffled(list(_EQUATION.finditer(step.content)), draws):
+        for match in _shuffle(list(_EQUATION.finditer(step.content)), draws):
             left, sign, right, result = match.groups()
             if _stands_in(result, sources) or not _holds(left, sign, right, result):
                 continue
@@ -193,7 +193,7 @@ def _arithmetic(kind: str, run: EditableRun, draws: random.Random) -> Iterator[E
 
 def _test_result(kind: str, run: EditableRun, draws: random.Random) -> Iterator[Edit]:
     """Let one test fail whose report the next agent takes for a pass; in the decoy one test more passes."""
-    for step in _shuffled(run.decisions(), draws):
+    for step in _shuffle(run.decisions(), draws):
         if step.kind == "tool_call" or not re.search(r"\bpass(?:es|ed)?\b", step.content, re.IGNORECASE):
             continue
         result = next((s for s in reversed(run.trace.steps[: step.index]) if s.kind == "tool_result"), None)
@@ -216,8 +216,8 @@ def _test_result(kind: str, run: EditableRun, draws: random.Random) -> Iterator[
 def _dropped_condition(kind: str, run: EditableRun, draws: random.Random) -> Iterator[Edit]:
     """Leave a condition of the task out where a step passes it on; in the decoy the task does not name it either."""
     conditions = [sentence for sentence in _sentences(run.trace.task) if _CONDITION.search(sentence)]
-    for step in _shuffled(run.decisions(), draws):
-        for condition in _shuffled(conditions, draws):
+    for step in _shuffle(run.decisions(), draws):
+        for condition in _shuffle(conditions, draws):
             passed_on = [
                 sentence
                 for later in run.trace.steps[step.index :]
@@ -243,10 +243,10 @@ def _dropped_condition(kind: str, run: EditableRun, draws: random.Random) -> Ite
             )
 
 
-def _repeated(kind: str, run: EditableRun, draws: random.Random) -> Iterator[Edit]:
+def _repeat_steps(kind: str, run: EditableRun, draws: random.Random) -> Iterator[Edit]:
     """Let an agent do once more what it has just done."""
     steps = run.trace.steps
-    for step in _shuffled(run.decisions(), draws):
+    for step in _shuffle(run.decisions(), draws):
         last = step.index
         if step.kind == "tool_call":
             if last + 1 >= len(steps) or steps[last + 1].inputs != (last,) or steps[last + 1].kind != "tool_result":
@@ -265,7 +265,7 @@ def _early_finish(kind: str, run: EditableRun, draws: random.Random) -> Iterator
     if not run.trace.can_be_blamed(final) or final.kind == "tool_call":
         return
     claims = [value.text for value in run.values[-1] if value.form != "direction"]
-    for first in _shuffled(range(max(1, len(steps) // 3), len(steps) - 1), draws):
+    for first in _shuffle(range(max(1, len(steps) // 3), len(steps) - 1), draws):
         if steps[first].kind == "tool_result" or not any(
             run.trace.can_be_blamed(step) and step.kind != "termination" for step in steps[first:-1]
         ):
@@ -278,20 +278,22 @@ def _early_finish(kind: str, run: EditableRun, draws: random.Random) -> Iterator
 
 
 KINDS: Mapping[str, Finder] = {
-    "number": partial(_copied, forms=("number",), fault=_MISREAD),
-    "date": partial(_copied, forms=("date", "time"), fault=_MISREAD),
-    "name": partial(_copied, forms=("name",), fault=_MISREAD),
-    "identifier": partial(_copied, forms=("identifier",), fault=_MISREAD),
-    "unit": partial(_copied, forms=("unit",), fault=_MISREAD),
-    "sign": partial(_copied, forms=("sign",), fault=_MISREAD),
-    "direction": partial(_copied, forms=("direction",), fault=_MISREAD),
-    "quotation": partial(_copied, forms=("quotation",), fault=_MISREAD),
-    "argument": partial(_copied, forms=("number", "date", "time", "identifier", "name"), is_call=True, fault=_CALL),
+    "number": partial(_edit_copies, forms=("number",), fault=_MISREAD),
+    "date": partial(_edit_copies, forms=("date", "time"), fault=_MISREAD),
+    "name": partial(_edit_copies, forms=("name",), fault=_MISREAD),
+    "identifier": partial(_edit_copies, forms=("identifier",), fault=_MISREAD),
+    "unit": partial(_edit_copies, forms=("unit",), fault=_MISREAD),
+    "sign": partial(_edit_copies, forms=("sign",), fault=_MISREAD),
+    "direction": partial(_edit_copies, forms=("direction",), fault=_MISREAD),
+    "quotation": partial(_edit_copies, forms=("quotation",), fault=_MISREAD),
+    "argument": partial(
+        _edit_copies, forms=("number", "date", "time", "identifier", "name"), is_call=True, fault=_CALL
+    ),
     "neighbour": _neighbour,
     "arithmetic": _arithmetic,
     "test-result": _test_result,
     "condition": _dropped_condition,
-    "repeat": _repeated,
+    "repeat": _repeat_steps,
     "early-finish": _early_finish,
 }
 """What finds the places for each kind of edit, by its name."""
@@ -308,7 +310,7 @@ def _candidates(
         for value in {value.text: value for value in reversed(run.values[step.index])}.values()
         if value.form in forms
     ]
-    yield from _shuffled(rows, draws)
+    yield from _shuffle(rows, draws)
 
 
 def _is_computed_with(text: str, run: EditableRun, index: int) -> bool:
@@ -354,7 +356,7 @@ def _overlap(condition: str, sentence: str) -> float:
     return len(words & set(re.findall(r"\w{4,}|\d+", sentence.lower()))) / len(words) if len(words) > 2 else 0.0
 
 
-def _shuffled(items: Sequence[object] | range, draws: random.Random) -> list:  # type: ignore[type-arg]
+def _shuffle(items: Sequence[object] | range, draws: random.Random) -> list:  # type: ignore[type-arg]
     rows = list(items)
     draws.shuffle(rows)
     return rows

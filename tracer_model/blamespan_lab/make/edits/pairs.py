@@ -127,7 +127,7 @@ def with_repeat(run: MessageActionTrace, first: int, last: int) -> MessageAction
         return replace(step, index=step.index + length, span_id=span_id, inputs=tuple(sorted(inputs)), input_text="")
 
     again = map(repeat_step, run.steps[first : last + 1])
-    later = tuple(_moved(step, lambda i: i + length if i > last else i) for step in run.steps[last + 1 :])
+    later = tuple(_move_step(step, lambda i: i + length if i > last else i) for step in run.steps[last + 1 :])
     return replace(run, steps=(*run.steps[: last + 1], *again, *later))
 
 
@@ -135,11 +135,11 @@ def without_steps(run: MessageActionTrace, first: int, last: int) -> MessageActi
     """Take the steps from *first* to *last* out; who built on them builds on the step before."""
     length = last - first + 1
     later = tuple(
-        _moved(step, lambda i: first - 1 if first <= i <= last else i - length if i > last else i)
+        _move_step(step, lambda i: first - 1 if first <= i <= last else i - length if i > last else i)
         for step in run.steps[last + 1 :]
     )
     return replace(run, steps=(*run.steps[:first], *later))
 
 
-def _moved(step: Step, place: Callable[[int], int]) -> Step:
+def _move_step(step: Step, place: Callable[[int], int]) -> Step:
     return replace(step, index=place(step.index), inputs=tuple(sorted({place(i) for i in step.inputs})))

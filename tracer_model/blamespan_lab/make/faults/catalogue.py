@@ -18,12 +18,12 @@ from blamespan.taxonomy import ErrorMode, mode
 from blamespan_lab.make.data_files import read_data_file
 from blamespan_tracer.modes import MAS_FIRE
 
-__all__ = ["BY_MODEL", "KINDS", "FaultKind", "Source", "fault_kind"]
+__all__ = ["BY_MODEL", "KINDS", "FaultKind", "FaultSource", "fault_kind"]
 
 BY_MODEL: tuple[Mechanism, ...] = ("response", "prompt")
 """Where a model can write a fault: into what an agent answers, and what it is told."""
 
-Source: TypeAlias = Literal["aegis", "mas-fire", "blamespan"]
+FaultSource: TypeAlias = Literal["aegis", "mas-fire", "blamespan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class FaultKind:
     """
 
     name: str
-    source: Source
+    source: FaultSource
     title: str
     modes: tuple[ErrorMode, ...]
     writers: Mapping[Mechanism, tuple[str, ...]]
@@ -84,7 +84,7 @@ class _Catalogue:
 
 def _read_kinds() -> dict[str, FaultKind]:
     catalogue = read_data_file(_Catalogue, Path(__file__).with_name("catalogue.toml"))
-    sections: tuple[tuple[Source, Mapping[str, _CatalogueEntry]], ...] = (
+    sections: tuple[tuple[FaultSource, Mapping[str, _CatalogueEntry]], ...] = (
         ("aegis", catalogue.aegis),
         ("mas-fire", catalogue.mas_fire),
         ("blamespan", catalogue.blamespan),

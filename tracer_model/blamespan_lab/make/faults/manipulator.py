@@ -18,7 +18,7 @@ from random import Random
 from typing import Self
 
 from blamespan.errors import ConfigError
-from blamespan.instrumenting.forking import renewed_after_fork
+from blamespan.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import Change, Content, Line, Mechanism, Opportunity, Said
 from blamespan_lab.make.faults.catalogue import FaultKind
 from blamespan_lab.make.faults.visible_modes import shows_mode

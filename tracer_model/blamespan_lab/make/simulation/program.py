@@ -17,7 +17,6 @@ from blamespan_lab.make.simulation.agents.agent import AgentProfile
 from blamespan_lab.make.simulation.agents.policy import AgentPolicy, AsyncPolicy, Mistake, Reply
 from blamespan_lab.make.simulation.agents.team import CASTS, TeamMember, draw_style, name_team, write_instructions
 from blamespan_lab.make.simulation.random_stream import stable_seed
-from blamespan_lab.make.simulation.sandbox import is_running_code
 from blamespan_lab.make.simulation.simulated_run import OnReply, PolicyDecision, SimulatedPolicy, SimulatedRun
 from blamespan_lab.make.simulation.tasks import FAMILIES, Task, make_task
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES, Framework, TeamNeeds
@@ -160,7 +159,7 @@ class Program:
         self._check()
         task, topology = self.task(), TOPOLOGIES[self.topology]
         pace = self.pace or self._rng("pace").choice((1, 1, 2, 2, 3, 4, 6))
-        solvers = -(-len(task.rules) // pace) if task.family != "code" else 1
+        solvers = -(-len(task.rules) // pace)
         looks_up = any(fact.lookup is not None for fact in task.lexicon.facts.values())
         team = name_team(
             topology.roles(TeamNeeds(looks_up, min(solvers, 12), self._rng("team"))), self.cast, self._rng("cast")
@@ -180,8 +179,6 @@ class Program:
                 pace if topology.is_paced else len(task.lexicon.facts),
                 closes=member.role in topology.closers,
                 briefs=briefs,
-                hands_over=topology.hands_over,
-                part=self._part(member, team),
                 style=draw_style(self.seed, member.name),
             )
             for member in team
@@ -201,22 +198,16 @@ class Program:
             on_reply,
         )
 
-    def _part(self, member: TeamMember, team: Sequence[TeamMember]) -> tuple[int, int]:
-        if self.topology != "parallel":
-            return (0, 1)
-        branches = [member.name for member in team[1:-3]]
-        return (branches.index(member.name), len(branches)) if member.name in branches else (0, 1)
-
     def _tools(self, task: Task, team: Sequence[TeamMember]) -> dict[str, frozenset[str]]:
-        """Hand out the tools: sources to who looks up, the calculator to who works out, tests to who checks."""
+        """Hand out the tools: sources to who looks up, and perhaps to who checks; the calculator to who works out."""
         names = frozenset(tool.name for tool in task.tools)
-        looks = names - {"calculate", "run_tests"}
+        looks = names - {"calculate"}
         checks_sources = self._rng("checks").random() < 0.6
         tools_by_role = {
             "researcher": looks,
             "solver": names & {"calculate"},
             "debater": looks,
-            "verifier": (names & {"run_tests"}) | (looks if checks_sources else frozenset()),
+            "verifier": looks if checks_sources else frozenset(),
         }
         return {member.name: tools_by_role.get(member.role, frozenset()) for member in team}
 
@@ -278,8 +269,8 @@ class StuckError(Exception):
 async def await_unless_stuck(work: Awaitable[_ResultT], *, idle_s: float = _IDLE_S) -> _ResultT:
     """Await *work*, unless the process does nothing for *idle_s* seconds.
 
-    Simulated agents wait for no network, only for code in the sandbox: a process that uses no processor time has
-    nothing left to wake it, however busy the machine is.
+    Simulated agents wait for no network: a process that uses no processor time has nothing left to wake it, however
+    busy the machine is.
 
     Raises:
         StuckError: then; *work* is cancelled.
@@ -289,7 +280,7 @@ async def await_unless_stuck(work: Awaitable[_ResultT], *, idle_s: float = _IDLE
     while not task.done():
         await asyncio.wait({task}, timeout=_LOOK_S)
         now_s, now_used_s = time.monotonic(), time.process_time()
-        if is_running_code() or now_used_s - used_s > _LEAST_CPU_S:
+        if now_used_s - used_s > _LEAST_CPU_S:
             busy_at_s = now_s
         used_s = now_used_s
         if now_s - busy_at_s > idle_s and not task.done():

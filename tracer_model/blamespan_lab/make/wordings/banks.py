@@ -75,7 +75,6 @@ class TalkWordings:
     termination_words: _Wordings
     plans: _Wordings
     look_ups: _Wordings
-    to_dos: _Wordings
     restates: _Wordings
     findings: _Wordings
     not_found: _Wordings
@@ -84,9 +83,6 @@ class TalkWordings:
     approvals: _Wordings
     objections: _Wordings
     go_on: _Wordings
-    tests_pass: _Wordings
-    tests_fail: _Wordings
-    code_objections: _Wordings
     debates: _Wordings
     adopts: _Wordings
     rechecks: _Wordings

@@ -11,10 +11,10 @@ from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from blamespan_lab.rerun.causes.corrections import CorrectionWriter, NoCorrection
 from blamespan_lab.rerun.causes.shapley import Coalition, NoShares, OutOfBudget, list_coalitions
-from blamespan_lab.rerun.causes.trials import Trials
 from blamespan_lab.rerun.causes.verify import CallBudget
-from blamespan_lab.rerun.replay.playback import Correction
-from blamespan_lab.rerun.replay.script import Script
+from blamespan_lab.rerun.playback import Correction
+from blamespan_lab.rerun.script import Script
+from blamespan_lab.rerun.trials import Trials
 
 __all__ = ["MaskedWorth", "ReplayedWorth", "correct_agents"]
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from blamespan_lab.rerun.causes.corrections import CorrectionWriter
     from blamespan_lab.rerun.causes.shapley import ShapleyShares
     from blamespan_lab.rerun.causes.verify import VerifiedSuspect
-    from blamespan_lab.rerun.replay.rerun import ReplayableRun
-    from blamespan_lab.rerun.replay.user_program import Ran
+    from blamespan_lab.rerun.recorded_run import ReplayableRun
+    from blamespan_lab.rerun.user_program import Ran
 
 BY = "verify"
 """Who says so, of labels that this command writes."""
@@ -122,10 +122,10 @@ def verify(
     from blamespan.cores import cores
     from blamespan.labels.file import LabelsFile
     from blamespan_lab.rerun.causes.corrections import UserCorrections, read_corrections
-    from blamespan_lab.rerun.causes.trials import ProgramTrials
     from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects, verified_verdict
     from blamespan_lab.rerun.causes.verify import verify as verify_suspects
-    from blamespan_lab.rerun.replay.rerun import read_replayable
+    from blamespan_lab.rerun.recorded_run import read_replayable
+    from blamespan_lab.rerun.trials import ProgramTrials
 
     if wants_shares and any((out, write_back, labels)):
         raise ConfigError("expected --shares without --out, --write-back and --labels: shares are no later verdict")
@@ -441,8 +441,8 @@ def _replayed_shares(
     from blamespan_lab.rerun.causes.blame import ReplayedWorth, correct_agents
     from blamespan_lab.rerun.causes.corrections import UserCorrections
     from blamespan_lab.rerun.causes.shapley import MOST_EXACT, NoShares, ShapleyShares, shapley
-    from blamespan_lab.rerun.causes.trials import ProgramTrials
     from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects
+    from blamespan_lab.rerun.trials import ProgramTrials
 
     list_suspects(run.script, verdict, 0, texts)  # refuses corrections of nobody's steps
     spending = CallBudget(budget)

@@ -13,7 +13,7 @@ from blamespan.errors import ConfigError
 from blamespan.importing.files import read_bytes
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.rerun.feedback.writing import Feedback, advice_for
-from blamespan_lab.rerun.replay.playback import Correction
+from blamespan_lab.rerun.playback import Correction
 from blamespan_tracer.alternatives.llm_judge.answers import fields
 from blamespan_tracer.alternatives.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
 from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unreadable

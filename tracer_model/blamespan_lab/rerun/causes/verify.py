@@ -16,9 +16,9 @@ from blamespan.attribution import Attribution, Verification, VerificationOutcome
 from blamespan.errors import ConfigError
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.rerun.causes.corrections import CorrectionWriter, NoCorrection
-from blamespan_lab.rerun.causes.trials import Trial, Trials
-from blamespan_lab.rerun.replay.playback import Correction
-from blamespan_lab.rerun.replay.script import Script
+from blamespan_lab.rerun.playback import Correction
+from blamespan_lab.rerun.script import Script
+from blamespan_lab.rerun.trials import Trial, Trials
 
 __all__ = ["CallBudget", "StepToVerify", "VerifiedSuspect", "list_suspects", "verified_verdict", "verify"]
 

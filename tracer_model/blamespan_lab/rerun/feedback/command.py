@@ -46,7 +46,7 @@ def print_advice(
     Raises:
         UnreadableInput: if there is no failed run.
     """
-    from blamespan.analysis.engines.outcomes import attribute_recorded
+    from blamespan.analysis.outcomes import attribute_recorded
     from blamespan.tracers import load_tracer
     from blamespan_lab.rerun.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
 
@@ -64,7 +64,7 @@ def print_advice(
             judged = replace(run, trace=replace(run.trace, outcome="failed")) if has_failed else run
             verdict = attribute_recorded([judged], tracer)[0].verdict
             if not is_known_to_have_failed(judged.trace) and not is_suspected(verdict):
-                _say(f"{run.source}: {_unsuspected(verdict)}. Give --failed if it has failed")
+                _say(f"{run.source}: {_describe_unsuspected(verdict)}. Give --failed if it has failed")
                 continue
             written = feedback_on(judged.trace, verdict)
             _print(run, _improve(written, run, advice), as_json, is_first=n_written == 0)
@@ -78,7 +78,7 @@ def print_advice(
         sys.exit(1)
 
 
-def _unsuspected(verdict: Attribution) -> str:
+def _describe_unsuspected(verdict: Attribution) -> str:
     if verdict.abstained is not None:
         return f"there is no verdict on this run, of which nobody said that it failed: {verdict.abstained}"
     return f"nobody said that this run failed, and nobody seems at fault (failure score {verdict.failure_score:.2f})"

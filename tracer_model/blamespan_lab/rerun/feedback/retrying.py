@@ -23,9 +23,9 @@ from blamespan.retrying import Attempt, Retried
 from blamespan.spans import Span
 from blamespan.tracers import DEFAULT_TRACER, Tracer, ask_tracer, load_tracer
 from blamespan_lab.rerun.feedback.writing import feedback_on, is_suspected, with_feedback
-from blamespan_lab.rerun.replay.user_program import Ran, UserProgram, load_program
+from blamespan_lab.rerun.user_program import Ran, UserProgram, load_program
 
-__all__ = ["SpanCollector", "Tell", "attempts", "recorded", "retry"]
+__all__ = ["SpanCollector", "Tell", "attempts", "record_spans", "retry"]
 
 Tell: TypeAlias = Callable[[AttributedRun | None, Ran], str]
 """Writes what the next attempt is told, from what was recorded of this one and how it ended."""
@@ -47,7 +47,7 @@ class SpanCollector:
 
 
 @contextmanager
-def recorded() -> Iterator[SpanCollector]:
+def record_spans() -> Iterator[SpanCollector]:
     """Record AutoGen and LangGraph runs for this block alone: no span leaves the process.
 
     Raises:
@@ -90,7 +90,7 @@ def attempts(
         run: Runs the program on what it is told.
         task: What it is told at first; feedback comes behind it.
         budget: Most attempts.
-        spans: Of `recorded`.
+        spans: Of `record_spans`.
         tracer: Attributes each attempt.
         tell: Writes the feedback.
     """
@@ -121,7 +121,7 @@ def retry(
     """Do what `blamespan.retry` says; see there."""
     _check(task, budget)
     attributes = load_tracer(tracer) if isinstance(tracer, str) else tracer
-    with recorded() as spans:
+    with record_spans() as spans:
         program = _program(factory, check)
         done = attempts(program.run, task, budget=budget, spans=spans, tracer=attributes, tell=by_template)
         return Retried(tuple(done))

@@ -26,9 +26,9 @@ from blamespan_tracer.ledger.values import OPPOSITES, Value, find_values
 __all__ = [
     "BEGIN",
     "END",
+    "ContradictingSource",
     "Feedback",
     "Note",
-    "Source",
     "SuspectStep",
     "advice_for",
     "feedback_on",
@@ -73,7 +73,7 @@ class SuspectStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ContradictingSource:
     """Words of the run that contradict what the suspect says.
 
     Attributes:
@@ -134,7 +134,7 @@ class Feedback:
     by: str = "template"
     reason: str = ""
     is_known: bool = True
-    source: Source | None = None
+    source: ContradictingSource | None = None
     broken_rule: str = ""
     taken_over_by: str | None = None
 
@@ -278,11 +278,13 @@ def _best_evidence(trace: MessageActionTrace, verdict: Attribution, agent: str) 
     return next(iter(ranked), None)
 
 
-def _source_of(trace: MessageActionTrace, evidence: Evidence | None) -> Source | None:
+def _source_of(trace: MessageActionTrace, evidence: Evidence | None) -> ContradictingSource | None:
     if evidence is None or evidence.contradicts is None:
         return None
     found = evidence.contradicts
-    return Source(found.index, _name_source(trace, found), found.quote, *_differing_values(evidence.quote, found.quote))
+    return ContradictingSource(
+        found.index, _name_source(trace, found), found.quote, *_differing_values(evidence.quote, found.quote)
+    )
 
 
 def _name_source(trace: MessageActionTrace, found: Contradicted) -> str:
@@ -359,7 +361,7 @@ def _find_successor(trace: MessageActionTrace, index: int) -> str | None:
     return next((step.agent for step in sorted(later, key=lambda step: index not in step.inputs)), None)
 
 
-def _advise(mode: ErrorMode | None, source: Source | None, instead_of: str | None) -> str:
+def _advise(mode: ErrorMode | None, source: ContradictingSource | None, instead_of: str | None) -> str:
     """Say what to do instead: what the source has; else what mends the kind of error."""
     if source is not None:
         what = f"State {quoted(source.value, _MOST_NAME)}, as" if source.value else "Keep to what"

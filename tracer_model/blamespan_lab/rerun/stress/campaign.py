@@ -14,14 +14,14 @@ from blamespan_lab.rerun.stress.subjects import SubjectSpec
 from blamespan_lab.rerun.stress.trial import Clean, FaultTrial, Planned
 from blamespan_lab.rerun.stress.workers import Order, Result, SubjectWorkers
 
-__all__ = ["Campaign", "byzantine_study", "campaign", "planned"]
+__all__ = ["StressCampaign", "byzantine_study", "campaign", "planned"]
 
 Tracked = Callable[[Iterator[tuple[Order, Result]], str, int], Iterator[tuple[Order, Result]]]
 """Passes results on, and may show how many there are of how many."""
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class StressCampaign:
     """What became of all runs of a subject.
 
     Attributes:
@@ -43,7 +43,7 @@ class Campaign:
     left_out: int
 
 
-def campaign(spec: SubjectSpec, recipe: StressRecipe, *, count: int, tracked: Tracked) -> Campaign:
+def campaign(spec: SubjectSpec, recipe: StressRecipe, *, count: int, tracked: Tracked) -> StressCampaign:
     """Stress *spec* by *recipe*, in *count* processes.
 
     Raises:
@@ -67,7 +67,7 @@ def campaign(spec: SubjectSpec, recipe: StressRecipe, *, count: int, tracked: Tr
         }
     is_verified = all(planned_run.run.succeeded is not None for planned_run in clean.values())
     trials = tuple(trial_of[planned_run] for planned_run in affordable)
-    return Campaign(spec.name, recipe, spec.tasks, failing, is_verified, trials, len(plan) - len(affordable))
+    return StressCampaign(spec.name, recipe, spec.tasks, failing, is_verified, trials, len(plan) - len(affordable))
 
 
 def byzantine_study(

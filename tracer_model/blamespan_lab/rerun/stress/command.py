@@ -15,7 +15,7 @@ from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
     from blamespan_lab.make.simulation.topologies import Framework
-    from blamespan_lab.rerun.stress.campaign import Campaign
+    from blamespan_lab.rerun.stress.campaign import StressCampaign
     from blamespan_lab.rerun.stress.recipe import StressRecipe
     from blamespan_lab.rerun.stress.subjects import SubjectSpec
     from blamespan_lab.rerun.stress.workers import Order, Result
@@ -173,7 +173,7 @@ def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
     return teams
 
 
-def _run_campaign(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> Campaign:
+def _run_campaign(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> StressCampaign:
     from blamespan.cores import cores
     from blamespan_lab.console import show_progress
     from blamespan_lab.rerun.stress.campaign import campaign
@@ -222,7 +222,7 @@ def _make_sure_of(out: Path) -> None:
         raise ConfigError(f"--out must be a file that can be written, got {str(out)!r}: {error}") from error
 
 
-def _print(done: list[Campaign], wants_json: bool, every: bool) -> None:
+def _print(done: list[StressCampaign], wants_json: bool, every: bool) -> None:
     if wants_json:
         from blamespan_lab.rerun.stress.figures import as_json
 

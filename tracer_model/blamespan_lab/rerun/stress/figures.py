@@ -10,7 +10,7 @@ from typing import Any
 
 from blamespan.analysis.summary.statistics import Share, wilson
 from blamespan_lab.rerun.stress.byzantine import CONDUCTS, ByzantineStudy
-from blamespan_lab.rerun.stress.campaign import Campaign
+from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.containment import CATCHES
 from blamespan_lab.rerun.stress.trial import FaultTrial
 
@@ -111,7 +111,7 @@ def count_neutralised(trials: Sequence[FaultTrial], reference: Sequence[FaultTri
     return Rate(sum(not trial.is_flipped for trial in here), len(here))
 
 
-def as_json(done: Campaign) -> dict[str, Any]:
+def as_json(done: StressCampaign) -> dict[str, Any]:
     """Lay a campaign out: figures in all, by agent, by kind and agent, and every trial."""
     return {
         "subject": done.subject,

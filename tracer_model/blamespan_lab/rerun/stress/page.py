@@ -11,7 +11,7 @@ from jinja2 import Environment
 
 from blamespan.analysis.showing.html_pages import Drawing, ShapeGroup, SvgElement, load_templates
 from blamespan.analysis.showing.legible import printable
-from blamespan_lab.rerun.stress.campaign import Campaign
+from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.containment import CATCHES
 from blamespan_lab.rerun.stress.figures import Rate, TrialSummary, cell, cells_by
 
@@ -52,7 +52,7 @@ class _Report:
         rows: Of the table, by kind; nothing where no fault was written.
     """
 
-    campaign: Campaign
+    campaign: StressCampaign
     whole: TrialSummary
     by_kind: Drawing
     by_role: Drawing | None
@@ -60,7 +60,7 @@ class _Report:
     rows: Mapping[str, Sequence[_Square | None]]
 
 
-def page(campaigns: Sequence[Campaign]) -> str:
+def page(campaigns: Sequence[StressCampaign]) -> str:
     """Write the page; a part for each campaign."""
     return (
         _templates()
@@ -78,7 +78,7 @@ def _templates() -> Environment:
     return load_templates(Path(__file__).parent / "templates")
 
 
-def _report_on(campaign: Campaign) -> _Report:
+def _report_on(campaign: StressCampaign) -> _Report:
     kinds = {key[0]: _harm(summary, campaign) for key, summary in cells_by(campaign.trials, "kind").items()}
     cells = cells_by(campaign.trials, "kind", "role")
     roles = list(dict.fromkeys(role for _, role in cells))
@@ -97,11 +97,11 @@ def _report_on(campaign: Campaign) -> _Report:
     )
 
 
-def _harm(summary: TrialSummary, campaign: Campaign) -> Rate:
+def _harm(summary: TrialSummary, campaign: StressCampaign) -> Rate:
     return summary.flipped if campaign.is_verified else summary.changed
 
 
-def _paint(summary: TrialSummary | None, campaign: Campaign) -> _Square | None:
+def _paint(summary: TrialSummary | None, campaign: StressCampaign) -> _Square | None:
     if summary is None or not summary.written:
         return None
     rate = _harm(summary, campaign)

@@ -12,8 +12,8 @@ from blamespan.testing import SpanRecorder
 from blamespan_lab.make.simulation.program import Framework, PolicyFor, Program
 from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.make.simulation.tasks import FAMILIES
-from blamespan_lab.rerun.replay.user_program import UserProgram, load_program
 from blamespan_lab.rerun.stress.watching import WatchedRun, seen_in
+from blamespan_lab.rerun.user_program import UserProgram, load_program
 
 __all__ = ["Bundled", "Named", "NamedSubject", "Subject", "SubjectSpec"]
 

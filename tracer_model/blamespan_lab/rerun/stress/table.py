@@ -11,7 +11,7 @@ from rich.text import Text
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.summary.statistics import Share
 from blamespan_lab.rerun.stress.byzantine import ByzantineStudy
-from blamespan_lab.rerun.stress.campaign import Campaign
+from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.figures import Rate, TrialSummary, cell, cells_by, count_neutralised
 
 __all__ = ["print_byzantine", "print_campaign", "print_comparison", "rate_text"]
@@ -21,7 +21,7 @@ _NARROWEST = 120
 """Columns of output that goes to a file."""
 
 
-def print_campaign(console: Console, done: Campaign, *, every: bool) -> None:
+def print_campaign(console: Console, done: StressCampaign, *, every: bool) -> None:
     """Print what became of a campaign: a line in all, by agent, and by kind of fault at each agent.
 
     Args:
@@ -41,7 +41,7 @@ def print_campaign(console: Console, done: Campaign, *, every: bool) -> None:
     _print(console, "fault", rows, done, None if every else _MOST_ROWS)
 
 
-def print_comparison(console: Console, campaigns: Sequence[Campaign]) -> None:
+def print_comparison(console: Console, campaigns: Sequence[StressCampaign]) -> None:
     """Print several subjects side by side, a line each; what broke the first is looked for in the others."""
     if not console.is_terminal:
         console.width = max(console.width, _NARROWEST)
@@ -78,7 +78,7 @@ def rate_text(rate: Rate) -> str:
     return f"{100 * rate.share:.0f} ({100 * low:.0f}-{100 * high:.0f}) of {rate.n}"
 
 
-def _format_trials(done: Campaign, whole: TrialSummary) -> list[str]:
+def _format_trials(done: StressCampaign, whole: TrialSummary) -> list[str]:
     lines = [
         f"{done.tasks - len(done.failing)} of {done.tasks} tasks succeed without a fault; {whole.planned} runs with "
         f"one, in {whole.written} it could be written; {done.left_out} more were planned than the budget allows"
@@ -97,7 +97,7 @@ def _format_trials(done: Campaign, whole: TrialSummary) -> list[str]:
 
 
 def _print(
-    console: Console, title: str, rows: Mapping[tuple[str, ...], TrialSummary], done: Campaign, most: int | None
+    console: Console, title: str, rows: Mapping[tuple[str, ...], TrialSummary], done: StressCampaign, most: int | None
 ) -> None:
     names = ("agent",) if title == "agent" else ("fault", "agent")
     outcome = "flipped %" if done.is_verified else "changed %"

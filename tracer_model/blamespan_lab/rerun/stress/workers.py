@@ -16,11 +16,11 @@ from blamespan.injecting.injection import PLAN_VARIABLE
 from blamespan.tracers import Tracer, load_tracer
 from blamespan.worker_processes import Channel
 from blamespan_lab.make.simulation.agents.endpoint import policy_from_environment
-from blamespan_lab.rerun.replay.worker_pool import RunEnded, WorkerPool, send_error
 from blamespan_lab.rerun.stress.byzantine import ByzantineOrder, ByzantineTrial, try_byzantine
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import SubjectSpec
 from blamespan_lab.rerun.stress.trial import Clean, FaultTrial, Planned, try_fault
+from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool, send_error
 
 __all__ = ["Order", "Result", "SubjectWorkers", "serve"]
 

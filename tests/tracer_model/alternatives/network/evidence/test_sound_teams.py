@@ -27,7 +27,7 @@ _EVIDENCE = (
 
 @pytest.mark.parametrize(
     ("topology", "framework"),
-    [("chain", "autogen"), ("relay", "langgraph"), ("swarm", "autogen"), ("parallel", "langgraph")],
+    [("chain", "autogen"), ("relay", "langgraph"), ("round_robin", "autogen"), ("debate", "langgraph")],
 )
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sound_runs_give_no_evidence(family: str, topology: str, framework: str, recorder: SpanRecorder) -> None:

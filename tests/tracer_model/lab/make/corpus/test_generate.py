@@ -28,7 +28,7 @@ TINY = CorpusRecipe(
     "tiny",
     runs=8,
     seed=5,
-    teams=Teams(families=("word_problems",), topologies=("relay",), frameworks=("langgraph",), casts=("people",)),
+    teams=Teams(families=("planning",), topologies=("relay",), frameworks=("langgraph",), casts=("people",)),
     balance=Balance(surplus_percent=0, block=4),
     held_out=HeldOutParts(percent=50),
 )

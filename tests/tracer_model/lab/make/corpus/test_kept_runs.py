@@ -19,7 +19,7 @@ def candidate(
         trace_id=f"{number:032x}",
         outcome="failure" if failed else "success",
         purpose=purpose,
-        family="lookup" if number % 2 else "code",
+        family="lookup" if number % 2 else "tables",
         topology="chain",
         framework="langgraph",
         cast="roles",

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-import numpy as np
 import pytest
 
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Origin, RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_lab.make.corpus.probes.models import Bags, fit_chooser, hit_shares
-from blamespan_lab.make.corpus.probes.report import find_leaks, run_probes
-from blamespan_lab.make.corpus.probes.surface import ProbedRun, probe_run
+from blamespan_lab.make.corpus.probes import find_leaks, run_probes
+from blamespan_lab.make.corpus.surface import ProbedRun, probe_run
 
 WORDS = ["alder", "birch", "cedar", "dogwood", "elm", "fir", "ginkgo", "hazel", "ivy", "juniper"]
 NAMES = ("ann", "bob", "cleo")
@@ -81,7 +79,6 @@ def test_words_are_reported_but_no_leak() -> None:
     report = run_probes(corpus(spoil=lambda text, is_decisive: f"{text} zebra" if is_decisive else f"{text} xylem"))
 
     assert report["step"]["all"]["bag of words"]["accuracy"] > 95
-    assert report["step"]["all"]["first anomaly"]["accuracy"] > 95
     assert report["run"]["all"]["bag of words"]["accuracy"] > 75
     assert find_leaks(report) == []
 
@@ -90,19 +87,3 @@ def test_probing_too_few_runs_is_refused() -> None:
     """An accuracy over a handful of runs says nothing."""
     with pytest.raises(ConfigError, match="at least 20 failed runs"):
         run_probes(corpus(runs=20))
-
-
-def test_ties_are_drawn_fairly() -> None:
-    """A feature that all steps share finds no more than chance."""
-    groups, gold = np.array([0, 0, 1, 1, 1]), np.array([1, 2])
-
-    assert hit_shares(np.zeros(5), groups, gold).tolist() == [1 / 2, 1 / 3]
-
-
-def test_sparse_rows_teach_the_same_as_full_ones() -> None:
-    """A bag of one word each is a table of ones."""
-    words = [np.array([place % 3]) for place in range(12)]
-    groups, marks = np.repeat(np.arange(4), 3), np.arange(12) % 3 == 1
-    scores = Bags.of(words, 3).times(fit_chooser(Bags.of(words, 3), groups, marks))
-
-    assert hit_shares(scores, groups, np.flatnonzero(marks)).tolist() == [1, 1, 1, 1]

@@ -10,8 +10,7 @@ import pytest
 
 from blamespan.errors import ConfigError
 from blamespan_lab.make import RECIPES
-from blamespan_lab.make.corpus.plan import blocks_of
-from blamespan_lab.make.corpus.recipe import CorpusRecipe, InjectedFaults, Teams, find_recipe
+from blamespan_lab.make.corpus.recipe import CorpusRecipe, InjectedFaults, Teams, blocks_of, find_recipe
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES
 from blamespan_lab.recipes import bundled_recipes, peek
 
@@ -26,9 +25,9 @@ def write(folder: Path, text: str) -> Path:
 
 def test_recipe_is_named_after_its_file_and_filled_with_defaults(tmp_path: Path) -> None:
     """What the file does not say is as documented."""
-    path = write(tmp_path, 'runs = 40\n[teams]\nfamilies = ["code"]\n')
+    path = write(tmp_path, 'runs = 40\n[teams]\nfamilies = ["lookup"]\n')
 
-    assert find_recipe(str(path)) == CorpusRecipe("mine", 40, teams=Teams(families=("code",)))
+    assert find_recipe(str(path)) == CorpusRecipe("mine", 40, teams=Teams(families=("lookup",)))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_recipe_is_named_after_its_file_and_filled_with_defaults(tmp_path: Path)
         ("shares = 3", "expected a table [shares], got 3"),
         ("[shares]\nclean = 31", "expected shares with shares of 100 % together"),
         ('[teams]\nfamilies = ["tabels"]', "unknown name 'tabels' in teams.families. Did you mean 'tables'"),
-        ('[teams]\nfamilies = ["code", "code"]', "expected teams.families with each name once"),
+        ('[teams]\nfamilies = ["lookup", "lookup"]', "expected teams.families with each name once"),
         ("[teams]\nfamilies = []", "expected teams.families to be a list that is not empty"),
         ('[teams]\ntopologies = ["debate"]\nframeworks = ["autogen"]', "one that can build 'debate': langgraph"),
         ('[faults]\nkinds = ["aegis:FM-9.9"]', "in faults.kinds. Did you mean 'aegis:FM-"),

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from blamespan.cli import cli
 from blamespan.errors import ConfigError
 from blamespan_lab.make import RECIPES
-from blamespan_lab.make.edits.generate import Side, generate_edits, read_pairs
-from blamespan_lab.make.edits.recipe import EditData, EditRecipe, HeldOutEdits
+from blamespan_lab.make.edits.generate import EditData, EditRecipe, HeldOutEdits, Side, generate_edits, read_pairs
 from blamespan_lab.recipes import read_recipe
 from tests.tracer_model.lab.make.edits.test_kinds import TEAM
 

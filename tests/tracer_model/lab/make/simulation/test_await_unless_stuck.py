@@ -47,17 +47,6 @@ def test_run_that_works_is_left_alone() -> None:
     assert asyncio.run(await_unless_stuck(busy(), idle_s=IDLE_S)) == "done"
 
 
-def test_run_that_waits_for_code_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code in the sandbox runs in a process of its own, whose time does not show in ours."""
-    monkeypatch.setattr(program, "is_running_code", lambda: True)
-
-    async def waits() -> str:
-        await asyncio.sleep(2 * IDLE_S)
-        return "done"
-
-    assert asyncio.run(await_unless_stuck(waits(), idle_s=IDLE_S)) == "done"
-
-
 def test_errors_pass() -> None:
     """What a framework raises is the run's outcome, not ours."""
 

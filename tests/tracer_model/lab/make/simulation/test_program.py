@@ -83,7 +83,7 @@ def test_both_frameworks_let_a_team_say_the_same(framework: str) -> None:
 @pytest.mark.parametrize("framework", ["autogen", "langgraph"])
 def test_a_reply_replaced_changes_only_what_follows(framework: str) -> None:
     """An override stands where it was put; decisions before it are as they were; a wrong figure costs the run."""
-    program = Program("word_problems", "relay", framework, seed=3, size=4)  # type: ignore[arg-type]
+    program = Program("tables", "relay", framework, seed=3, size=4)  # type: ignore[arg-type]
     clean = program.run()
     place, spoken = next((n, d) for n, d in enumerate(clean.decisions) if "solver" in d.agent and d.reply.text)
     wrong = Reply(" ".join(_spoilt(word) for word in spoken.reply.text.split(" ")))
@@ -109,7 +109,7 @@ def test_a_hook_sees_every_decision_and_may_replace_it() -> None:
         assert messages[0].kind == "system"
         return Reply("Nothing to plan.") if agent == "planner" else reply
 
-    outcome = Program("word_problems", "chain", "langgraph", seed=2).run(on_reply=silence_the_planner)
+    outcome = Program("planning", "chain", "langgraph", seed=2).run(on_reply=silence_the_planner)
 
     assert seen == [(d.agent, d.index) for d in outcome.decisions]
     assert outcome.decisions[0].reply == Reply("Nothing to plan.")
@@ -125,7 +125,7 @@ class _Parrot:
 @pytest.mark.parametrize("framework", ["autogen", "langgraph"])
 def test_another_policy_may_take_the_agents_places(framework: str) -> None:
     """Whatever can reply can be the agents' model."""
-    program = Program("word_problems", "chain", framework, seed=2)  # type: ignore[arg-type]
+    program = Program("planning", "chain", framework, seed=2)  # type: ignore[arg-type]
 
     outcome = program.run(policy_for=lambda profile: _Parrot())
 
@@ -137,7 +137,7 @@ def test_mistakes_not_made_in_one_decision_repair_the_run() -> None:
     """Some run that failed by natural mistakes succeeds when just one decision is made without its own."""
     flips = 0
     for seed in range(12):
-        program = Program("word_problems", "chain", "langgraph", seed=seed, mistakes=0.04, care=0.2)
+        program = Program("planning", "chain", "langgraph", seed=seed, mistakes=0.04, care=0.2)
         failed = program.run()
         erring = [d for d in failed.decisions if d.mistakes]
         if not failed.succeeded:
@@ -155,7 +155,7 @@ def _flips(topology: str) -> int:
     """Count the runs, of ten, that fail when the first solver's figures are spoilt."""
     count = 0
     for seed in range(10):
-        program = Program("word_problems", topology, "langgraph", seed=seed, size=5, care=1.0)
+        program = Program("tables", topology, "langgraph", seed=seed, size=5, care=1.0)
         first = next(d for d in program.run().decisions if "solver" in d.agent and d.reply.text)
         wrong = Reply(" ".join(_spoilt(word) for word in first.reply.text.split(" ")))
         count += not program.run(overrides={(first.agent, first.index): wrong}).succeeded
@@ -176,10 +176,10 @@ def test_names_carry_no_knowledge() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("word_problem", "chain", "autogen"), "got 'word_problem'. Nearest known: 'word_problems'"),
-        (("code", "chains", "autogen"), "got 'chains'. Nearest known: 'chain'"),
-        (("code", "chain", "autogen", "role"), "got 'role'. Nearest known: 'roles'"),
-        (("code", "debate", "autogen"), "got 'debate'. Ask for it in langgraph"),
+        (("table", "chain", "autogen"), "got 'table'. Nearest known: 'tables'"),
+        (("lookup", "chains", "autogen"), "got 'chains'. Nearest known: 'chain'"),
+        (("lookup", "chain", "autogen", "role"), "got 'role'. Nearest known: 'roles'"),
+        (("lookup", "debate", "autogen"), "got 'debate'. Ask for it in langgraph"),
     ],
 )
 def test_a_wrong_name_is_refused_with_the_nearest(arguments: tuple[str, ...], message: str) -> None:

@@ -54,16 +54,15 @@ def test_tools_give_what_is_to_be_found(family: str) -> None:
         for key, fact in task.lexicon.facts.items():
             if fact.lookup is None:
                 continue
-            arguments = {name: text.format_map(task.truth) for name, text in fact.lookup.arguments.items()}
-            answer = tools[fact.lookup.tool].function(**arguments)
+            answer = tools[fact.lookup.tool].function(**fact.lookup.arguments)
             if fact.lookup.answer == "value":
                 assert is_same(float(answer), task.truth[key])
             else:
-                said = {each.key: each.value for each in task.lexicon.read(answer, task.truth).statements}
+                said = {each.key: each.value for each in task.lexicon.read(answer).statements}
                 assert is_same(said[key], task.truth[key]), answer
 
 
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"code"}))
+@pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_only_the_right_answer_passes(family: str) -> None:
     """The truth is accepted in any wording; a slip of it, a denial and silence are not."""
     for number, task in enumerate(_tasks(family, 5)):
@@ -80,20 +79,6 @@ def test_only_the_right_answer_passes(family: str) -> None:
 
 def make_rng(seed: int) -> Random:
     return Random(seed)
-
-
-def test_code_is_judged_by_what_it_does() -> None:
-    """Other code that does the same passes, code that does something else does not."""
-    task = make_task("code", 3, 5)
-    code = str(task.truth["function"])
-    name = code.split("(")[0].removeprefix("def ")
-    same_thing = (
-        code.replace("    return", "    pass\n    return", 1) if "\n    return" in code else code + "\n# the end\n"
-    )
-
-    assert task.check(f"```python\n{same_thing}\n```")
-    assert not task.check(f"```python\ndef {name}(values):\n    return 0\n```")
-    assert not task.check("I wrote it.")
 
 
 def test_the_same_seed_gives_the_same_task_and_another_seed_another() -> None:

@@ -30,7 +30,7 @@ def test_same_seed_makes_a_task_of_other_words_in_each_half() -> None:
     tasks = []
     for wordings in ("first", "second", "first"):
         with use_wordings(wordings):
-            tasks.append(Program("word_problems", "chain", "langgraph", seed=4).task())
+            tasks.append(Program("planning", "chain", "langgraph", seed=4).task())
 
     assert tasks[0].question == tasks[2].question != tasks[1].question
     assert tasks[0].truth == tasks[1].truth

@@ -13,7 +13,7 @@ import pytest
 from blamespan_lab.make.simulation.agents.agent import prefix_statement
 from blamespan_lab.make.simulation.agents.mistakes import find_demands
 from blamespan_lab.make.simulation.statements.facts import FactValue, TaskFact
-from blamespan_lab.make.simulation.statements.reading import FactStatement, TaskLexicon
+from blamespan_lab.make.simulation.statements.reading import TaskLexicon
 from blamespan_lab.make.simulation.statements.writing import fill_phrase, write_fact
 from blamespan_lab.make.wordings.banks import ELABORATION, FAULTS, TALK
 from blamespan_lab.make.wordings.choosing import choose_alternatives, use_wordings
@@ -24,13 +24,9 @@ _FACTS = {
     for fact in (
         TaskFact("price", "price of a lamp", unit="euros"),
         TaskFact("maker", "maker of the Orion Kettle", "name"),
-        TaskFact(
-            "negatives", "negative numbers", "choice", choices=("skipped", "kept", "allowed", "left out", "added")
-        ),
         TaskFact("offer", "offer of Elm Court", "verdict", choices=("suitable", "not suitable", "unsuitable")),
         TaskFact("budget", "cost allowed", "limit", unit="euros"),
         TaskFact("best", "venue to be booked", "name"),
-        TaskFact("code", "function solve", "code"),
     )
 }
 _LEXICON = TaskLexicon(_FACTS, "price", {"best": ("price", "budget")})
@@ -38,9 +34,8 @@ _LAST_SAID = {
     "price": "The price of a lamp is 12 euros.",
     "maker": "The maker of the Orion Kettle is Halden Works.",
     "offer": "The offer of Elm Court is suitable.",
-    "code": "Here is the function solve.",
 }
-_OBJECTING = {"objections", "tests_fail", "code_objections"}
+_OBJECTING = {"objections"}
 _OF_THEMSELVES = {"adopts", "rechecks"}
 
 
@@ -86,10 +81,7 @@ def test_each_half_has_words_enough_and_none_of_the_others(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(_BANKS))
 def test_talk_states_nothing(name: str) -> None:
     """Whatever it is about, and whatever was said before it, talk is read as no fact and no rule."""
-    if name in ("tests_fail", "code_objections"):
-        return
-    about_what = {key: fact for key, fact in _FACTS.items() if name != "not_found" or fact.kind != "code"}
-    for template, (key, fact) in itertools.product(_BANKS[name], about_what.items()):
+    for template, (key, fact) in itertools.product(_BANKS[name], _FACTS.items()):
         for text in _worded(template):
             named = fill_phrase(text, fact.phrase).replace("{given}", "the price of a lamp")
             before = _LAST_SAID.get(key, "")
@@ -118,16 +110,6 @@ def test_a_statement_is_read_behind_any_lead(name: str) -> None:
             assert {(each.key, each.value) for each in replace(_LEXICON, target=key).read(said).statements} == {
                 (key, value)
             }, said
-
-
-@pytest.mark.parametrize("name", ["tests_fail", "code_objections"])
-def test_code_that_is_objected_to_is_taken_back(name: str) -> None:
-    """Whoever hears that the code is wrong, in whatever words, holds it no more."""
-    for template in _BANKS[name]:
-        for text in _worded(template):
-            named = fill_phrase(text, "function solve")
-
-            assert _read(named, "code")[-1] == FactStatement("code", None, is_denied=True), named
 
 
 @pytest.mark.parametrize("name", sorted(_BANKS))

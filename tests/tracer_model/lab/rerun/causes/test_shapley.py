@@ -126,8 +126,8 @@ def test_culprit_of_a_simulated_failure_has_the_largest_share() -> None:
 def test_replayed_worth_refuses_what_the_budget_does_not_do_for() -> None:
     """It is said before anything runs."""
     from blamespan_lab.rerun.causes.verify import CallBudget
-    from blamespan_lab.rerun.replay.playback import Correction
-    from blamespan_lab.rerun.replay.script import script_of
+    from blamespan_lab.rerun.playback import Correction
+    from blamespan_lab.rerun.script import script_of
     from tests.benchmarks.causes_simulated import SimulatedTrials
 
     failure = failures()[0]

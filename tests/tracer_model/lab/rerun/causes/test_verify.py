@@ -16,11 +16,11 @@ from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.rerun.causes.corrections import NoCorrection, UserCorrections
-from blamespan_lab.rerun.causes.trials import Trial
 from blamespan_lab.rerun.causes.verify import CallBudget, VerifiedSuspect, list_suspects, verified_verdict, verify
-from blamespan_lab.rerun.replay.playback import Correction
-from blamespan_lab.rerun.replay.script import Script, script_of
-from blamespan_lab.rerun.replay.user_program import Ran
+from blamespan_lab.rerun.playback import Correction
+from blamespan_lab.rerun.script import Script, script_of
+from blamespan_lab.rerun.trials import Trial
+from blamespan_lab.rerun.user_program import Ran
 
 _SAID = ("I see 40 birds, and 2 more.", "It makes 52.", "It makes 52, agreed.", "The answer is 52.")
 _AGENTS = ("counter", "adder", "checker", "reporter")

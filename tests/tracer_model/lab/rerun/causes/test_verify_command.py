@@ -16,10 +16,10 @@ from blamespan.cli import cli
 from blamespan.labels.file import read_labels
 from blamespan.otlp.json import request_to_json
 from blamespan.testing import SpanRecorder
-from blamespan_lab.rerun.causes.trials import try_corrections
-from blamespan_lab.rerun.replay.playback import Correction
-from blamespan_lab.rerun.replay.rerun import read_script, recording_quietly
-from blamespan_lab.rerun.replay.user_program import load_program
+from blamespan_lab.rerun.playback import Correction
+from blamespan_lab.rerun.recorded_run import read_replayable, recording_quietly
+from blamespan_lab.rerun.trials import try_corrections
+from blamespan_lab.rerun.user_program import load_program
 from tests.tracer_model.alternatives.llm_judge.serving import served
 from tests.tracer_model.lab.rerun.causes import programs
 from tests.tracer_model.lab.rerun.causes.programs import MOOD, TASK
@@ -159,7 +159,7 @@ def test_graph_with_a_checkpoint_goes_on_from_it(tmp_path: Path) -> None:
     path = _record(
         tmp_path / "birds.jsonl", lambda: programs.remembering().invoke({"messages": [("user", TASK)]}, config)
     )
-    script = read_script(path)
+    script = read_replayable(path).script
     before = list(programs.remembering().get_state_history(config))
     correction = Correction(1, "It makes 42.")
     with recording_quietly() as models:
@@ -182,7 +182,7 @@ def test_coalition_goes_on_from_the_checkpoint_of_its_first_step(tmp_path: Path)
     path = _record(
         tmp_path / "birds.jsonl", lambda: programs.remembering().invoke({"messages": [("user", TASK)]}, config)
     )
-    script = read_script(path)
+    script = read_replayable(path).script
     both = [Correction(0, "I see 30 birds, and 2 more."), Correction(2, "The answer is 32.")]
     with recording_quietly() as models:
         kept, fresh = (load_program(f"{_HERE}:{name}", f"{_HERE}:is_42") for name in ("remembering", "team"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan_lab.rerun.stress.campaign import Campaign, campaign, planned
+from blamespan_lab.rerun.stress.campaign import StressCampaign, campaign, planned
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import Bundled, Named, SubjectSpec
 from blamespan_lab.rerun.stress.trial import Clean
@@ -28,7 +28,7 @@ def untracked(results: Iterator[Any], title: str, total: int) -> Iterator[Any]:
     return results
 
 
-def stressed(spec: SubjectSpec, recipe: StressRecipe, *, count: int = 1) -> Campaign:
+def stressed(spec: SubjectSpec, recipe: StressRecipe, *, count: int = 1) -> StressCampaign:
     return campaign(spec, recipe, count=count, tracked=untracked)
 
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from blamespan.errors import ConfigError
-from blamespan_lab.rerun.stress.campaign import Campaign
+from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.command import stress
 from blamespan_lab.rerun.stress.containment import Caught
 from blamespan_lab.rerun.stress.page import page
@@ -23,11 +23,11 @@ from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.table import print_campaign, print_comparison
 from blamespan_lab.rerun.stress.trial import FaultTrial, Planned
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 HOSTILE = "\"><script>alert('x')</script>\x1b[31m<img src=//evil>\u202e[bold]"
 
 
-def done(*, is_verified: bool = True, name: str = "team") -> Campaign:
+def done(*, is_verified: bool = True, name: str = "team") -> StressCampaign:
     """Make a campaign in which every text is hostile."""
     trials = (
         FaultTrial(
@@ -41,10 +41,10 @@ def done(*, is_verified: bool = True, name: str = "team") -> Campaign:
         ),
         FaultTrial(Planned("blamespan:X4", "tool", "solver", 0, 0), missed=HOSTILE),
     )
-    return Campaign(name + HOSTILE, StressRecipe("mine"), 2, {1: HOSTILE}, is_verified, trials, 5)
+    return StressCampaign(name + HOSTILE, StressRecipe("mine"), 2, {1: HOSTILE}, is_verified, trials, 5)
 
 
-def printed(campaign: Campaign) -> str:
+def printed(campaign: StressCampaign) -> str:
     console = Console(file=StringIO(), width=200)
     print_campaign(console, campaign, every=False)
     print_comparison(console, [campaign, done(name="other")])

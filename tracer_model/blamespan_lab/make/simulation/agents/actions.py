@@ -48,7 +48,7 @@ def call_tools(context: DecisionContext) -> tuple[RequestedCall, ...]:
     """Ask for what is missing, as much as the pace allows; or claim to know some of it, and look no further."""
     if not context.tools:
         return ()
-    keys = [key for key in context.knowledge.missing() if context.is_mine(key)][: context.profile.pace]
+    keys = context.knowledge.missing()[: context.profile.pace]
     invented = [key for key in keys if _is_callable(context, key) and context.errs("blamespan:X1", "claims", key)]
     if invented:  # a reply that calls says nothing: what is claimed is said at once, and shows
         context.values.update({key: context.draw_claim(key) for key in invented})
@@ -93,7 +93,7 @@ def derive_facts(
     most = 99 if everything else context.profile.pace
     for key in context.knowledge.needed:
         rule = context.knowledge.rules.get(key)
-        if rule is None or len(done) >= most or not context.is_mine(key):
+        if rule is None or len(done) >= most:
             continue
         is_open = (
             (values is not None and key not in values) or key not in context.values or context.knowledge.is_stale(key)
@@ -131,7 +131,7 @@ def _is_of_tool(claim: StatedFact) -> bool:
 def read_value(context: DecisionContext, key: str) -> FactValue:
     """Read off a value that is known; it may be misread."""
     value = context.values[key]
-    if context.facts[key].kind != "code" and context.errs("blamespan:X3", "misread", key):
+    if context.errs("blamespan:X3", "misread", key):
         value = context.values[key] = context.make_mistake("misread", key, value)
     return value
 
@@ -177,7 +177,7 @@ def brief(context: DecisionContext, stated: list[str]) -> str:
     if not context.profile.briefs or context.profile.member.role == "planner":
         return ""
     knowledge = context.knowledge
-    if is_answer_known(context) and context.facts[context.target].kind != "code":
+    if is_answer_known(context):
         return "" if context.target in stated else context.state_answer()
     values = [
         context.state(key, read_value(context, key))

@@ -52,8 +52,6 @@ class AgentProfile:
         pace: Most facts that one message settles.
         closes: Whether it says so when the run is over.
         briefs: Whether the next agent reads only this one's message, which must then hold everything.
-        hands_over: Whether it passes the word on with a tool of the framework (`transfer_to_*`).
-        part: Which of how many parallel shares of the work is its own.
         style: How it writes.
     """
 
@@ -66,8 +64,6 @@ class AgentProfile:
     pace: int = 3
     closes: bool = False
     briefs: bool = False
-    hands_over: bool = False
-    part: tuple[int, int] = (0, 1)
     style: WritingStyle = TERSE
 
 
@@ -152,17 +148,6 @@ class DecisionContext:
         """Return the probability of a mistake of *mode* at each chance for one."""
         return self.profile.mistakes
 
-    def is_mine(self, key: str) -> bool:
-        """Return whether *key* is in the agent's share of the work; what follows on what it found itself is its own."""
-        mine, shares = self.profile.part
-        lookup = self.facts[key].lookup
-        if shares == 1:
-            return True
-        if lookup is not None and lookup.needs:
-            return set(lookup.needs) <= {claim.key for claim in self.knowledge.claims if claim.source == "tool"}
-        alike = [name for name, fact in self.facts.items() if (fact.lookup is None) == (lookup is None)]
-        return alike.index(key) % shares == mine
-
     def may_call(self, name: str) -> bool:
         """Return whether there is such a tool."""
         return any(tool.name == name for tool in self.tools)
@@ -179,18 +164,18 @@ class DecisionContext:
         values = {name: self._take_value(name) for name in rule.inputs if name in self.values}
         demands = self._find_demands()
         rule = drop_inputs(rule, values, demands)
-        rule, values = self._forget_requirements(rule, values)
+        values = self._forget_requirements(rule, values)
         value = evaluate(rule, values, self.facts)
         if value is not None and key == self.target:
             value = reshape(value, demands)
-        if value is not None and self.facts[key].kind != "code" and self.errs("mast:FM-2.6", "slip", key):
+        if value is not None and self.errs("mast:FM-2.6", "slip", key):
             value = self.make_mistake("slip", key, value)
         return value
 
     def state(self, key: str, value: FactValue, *, with_working: bool = False) -> str:
         """State a fact."""
         working = self.knowledge.working(key, self.values) if with_working else ""
-        return write_fact(self.facts[key], value, self.rng, working=working, phrase=self._other_name(key))
+        return write_fact(self.facts[key], value, self.rng, working=working)
 
     def compose(self, *parts: str, opening: str = "", closes: str = "") -> str:
         """Put a message together: an opening, the parts, perhaps a hedge and a closing, in the agent's style."""
@@ -199,7 +184,7 @@ class DecisionContext:
         blank = "\n" if self.rng.random() < 0.4 else " "
         filled = [part.strip() for part in [start, *parts, hedge, end] if part.strip()]
         text = "".join(
-            ("\n" if part[0] in "-*#1`" or "```" in before or _is_heading(before) else blank) + part
+            ("\n" if part[0] in "-*#1" or _is_heading(before) else blank) + part
             for before, part in pairwise(["", *filled])
         ).strip()
         if self.profile.style.is_wordy:
@@ -256,21 +241,16 @@ class DecisionContext:
 
     def _take_value(self, key: str) -> FactValue:
         value = self.values[key]
-        if self.facts[key].kind != "code" and self.errs("blamespan:X3", "misread", key):
+        if self.errs("blamespan:X3", "misread", key):
             return self.make_mistake("misread", key, value)
         return value
 
-    def _forget_requirements(
-        self, rule: DerivationRule, values: dict[str, FactValue]
-    ) -> tuple[DerivationRule, dict[str, FactValue]]:
-        """Forget a requirement, or that an option is not suitable."""
-        if rule.operation.startswith("implement:"):
-            forgotten = [name for name in rule.inputs if self.errs("mast:FM-1.1", "forgets", name)]
-            return rule, {name: value for name, value in values.items() if name not in forgotten}
+    def _forget_requirements(self, rule: DerivationRule, values: dict[str, FactValue]) -> dict[str, FactValue]:
+        """Forget that an option is not suitable."""
         verdicts = [name for name in values if self.facts[name].kind == "verdict"]
         if verdicts and self.errs("mast:FM-1.1", "forgets", rule.out):
-            return rule, {**values, **dict.fromkeys(verdicts, "suitable")}
-        return rule, values
+            return {**values, **dict.fromkeys(verdicts, "suitable")}
+        return values
 
     def _find_demands(self) -> list[str]:
         """List what others ask of the answer and the task does not, where that goes unnoticed."""
@@ -306,21 +286,9 @@ class DecisionContext:
             else 0.0
         )
 
-    def _other_name(self, key: str) -> str:
-        """Call a fact by the names it goes by, now and then."""
-        fact = self.facts[key]
-        if not fact.by_name or self.profile.briefs or self.rng.random() < 0.5:
-            return ""
-        try:
-            return fact.by_name.format_map(self.values)
-        except KeyError:
-            return ""
-
 
 def prefix_statement(lead: str, text: str) -> str:
     """Put *lead* before a statement and end it with a full stop."""
-    if text.startswith("```"):
-        return f"{lead.rstrip(',:')}:\n{text}" if lead.endswith((",", ":")) else f"{lead}\n{text}".strip()
     joined = text[0].lower() + text[1:] if lead.endswith(",") and text.startswith(_SMALL) else text
     return f"{lead}\n{end_sentence(text)}" if _is_heading(lead) else end_sentence(f"{lead} {joined}")
 

@@ -32,7 +32,6 @@ _LEADS = (
     "Who comes next is read from your message: end it with a line `NEXT: name`, with the name of one of the others. "
     "When the question is answered and checked, give the answer and say FINISH."
 )
-_HANDS_OVER = "When you have done your part, say so in text, and hand over to another by one of the transfer tools."
 _STATES = "State amounts and names as the question calls them, and the final answer in a full sentence."
 
 
@@ -112,8 +111,6 @@ class EndpointPolicy:
         parts = [_STATES]
         if self.profile.member.role == "orchestrator":
             parts.append(_LEADS)
-        if self.profile.hands_over:
-            parts.append(_HANDS_OVER)
         return " ".join(parts)
 
 

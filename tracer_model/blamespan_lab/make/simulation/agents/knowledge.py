@@ -24,7 +24,6 @@ _FAILED = re.compile(
 )
 _ATTEMPTS = 3
 """How often an agent asks a tool for the same thing."""
-_NAMED_IN_TURN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,6 @@ class Knowledge:
         rules: By what they give; the last statement counts.
         rule_origins: Those that the task states or that go without saying.
         calls: How often each fact was asked of a tool by the reader.
-        tested: For each piece of code the reader ran: whether its tests passed.
     """
 
     def __init__(
@@ -77,7 +75,6 @@ class Knowledge:
         self.rules: dict[str, DerivationRule] = {rule.out: rule for rule in implied}
         self.rule_origins: dict[str, DerivationRule] = dict(self.rules)
         self.calls: dict[str, int] = {}
-        self.tested: dict[str, bool] = {}
         self._changed: dict[str, int] = {}
         self._stated: dict[str, int] = {}
         self._pending: list[RequestedCall] = []
@@ -96,9 +93,8 @@ class Knowledge:
         return [
             key
             for key in self.needed
-            if (lookup := self.lexicon.facts[key].lookup) is not None
+            if self.lexicon.facts[key].lookup is not None
             and key not in self.values
-            and all(need in self.values for need in lookup.needs)
             and self.calls.get(key, 0) < _ATTEMPTS
         ]
 
@@ -133,11 +129,9 @@ class Knowledge:
         return own[-1] if own else -1
 
     def arguments(self, key: str) -> dict[str, str] | None:
-        """Fill the arguments by which a tool is asked for *key*, or None where something for them is unknown."""
+        """Return the arguments by which a tool is asked for *key*, or None where no tool gives it."""
         lookup = self.lexicon.facts[key].lookup
-        if lookup is None or any(need not in self.values for need in lookup.needs):
-            return None
-        return {name: _plain(text.format_map(dict(self.values))) for name, text in lookup.arguments.items()}
+        return None if lookup is None else {name: _plain(text) for name, text in lookup.arguments.items()}
 
     def working(self, key: str, values: Mapping[str, FactValue] | None = None) -> str:
         """Write the arithmetic that leads to *key*, or nothing."""
@@ -150,8 +144,6 @@ class Knowledge:
         rule = self.rules.get(key)
         if rule is None:
             return False
-        if rule.operation.startswith("implement:"):
-            return True
         return all(name in values and not self.is_stale(name) for name in rule.inputs)
 
     def _rests_on_change(self, key: str, since: int, depth: int = 0) -> bool:
@@ -166,8 +158,7 @@ class Knowledge:
         if key in visited or key not in self.lexicon.facts:
             return
         visited.add(key)
-        rule, lookup = self.rules.get(key), self.lexicon.facts[key].lookup
-        for name in (*(rule.inputs if rule else ()), *(lookup.needs if lookup else ())):
+        for name in self.rules[key].inputs if key in self.rules else ():
             self._visit(name, order, visited)
         order.append(key)
 
@@ -182,26 +173,17 @@ class Knowledge:
             self._learn(index, message.text, source, speaker)
 
     def _learn(self, index: int, text: str, source: Literal["task", "tool", "said"], speaker: str) -> None:
-        parsed = self.lexicon.read(text, self.values)
-        for _ in range(_NAMED_IN_TURN):  # names that a text itself gives let one read more of it
-            named = {
-                statement.key: statement.value
-                for statement in parsed.statements
-                if isinstance(statement.value, str) and not statement.is_denied
-            }
-            again = self.lexicon.read(text, {**self.values, **named})
-            if again == parsed:
-                break
-            parsed = again
+        parsed = self.lexicon.read(text)
         for rule in parsed.rules:
             self.rules[rule.out] = rule
             if source == "task":
                 self.rule_origins[rule.out] = rule
             self.__dict__.pop("needed", None)
         for statement in parsed.statements:
-            if statement.is_denied or statement.value is None:
-                if statement.value is None or is_same(self.values.get(statement.key), statement.value):
-                    self._forget(statement.key)
+            if statement.is_denied:
+                if is_same(self.values.get(statement.key), statement.value):
+                    self.values.pop(statement.key)
+                    self._stated.pop(statement.key, None)
             else:
                 self._believe(StatedFact(index, speaker, source, statement.key, statement.value))
 
@@ -214,21 +196,10 @@ class Knowledge:
         if claim.source != "said":
             self.origins[claim.key] = claim.value
 
-    def _forget(self, key: str) -> None:
-        self.values.pop(key, None)
-        self._stated.pop(key, None)
-
     def _read_tool_result(self, index: int, message: InputMessage) -> None:
         call = self._pending.pop(0) if self._pending else None
         if call is None:
             self._learn(index, message.text, "tool", message.sender)
-            return
-        if call.name.startswith("transfer_to_"):
-            return
-        if call.name == "run_tests":
-            self.tested[arguments_of(call).get("code", "").strip()] = bool(
-                re.match(r"\d+ passed, 0 failed", message.text)
-            )
             return
         key = self.match_call(call)
         if key is not None:

@@ -13,17 +13,14 @@ __all__ = ["drop_inputs", "find_demands", "mistake_value", "reshape"]
 
 
 def mistake_value(fact: TaskFact, value: FactValue, others: Sequence[FactValue], rng: Random) -> FactValue:
-    """Return a wrong value near *value*: a slip of a digit, another of the *others*, the other choice.
-
-    Code comes back as it is: it goes wrong by its requirements.
-    """
+    """Return a wrong value near *value*: a slip of a digit, another of the *others*, the other choice."""
     if isinstance(value, Limit):
         return Limit(value.relation, _amount(value.amount, rng))
     if isinstance(value, float):
         return _amount(value, rng)
     if fact.choices:
         return rng.choice([choice for choice in fact.choices if choice != value] or [value])
-    names = sorted({other for other in others if isinstance(other, str) and other != value and "\n" not in other})
+    names = sorted({other for other in others if isinstance(other, str) and other != value})
     return rng.choice(names) if names and fact.kind == "name" else value
 
 

@@ -71,7 +71,7 @@ def research(context: DecisionContext) -> Reply:
     missing = [
         fill_phrase(choose(TALK.not_found, context.rng), context.facts[key].phrase)
         for key in context.knowledge.needed
-        if context.facts[key].lookup is not None and key not in context.values and context.is_mine(key)
+        if context.facts[key].lookup is not None and key not in context.values
     ]
     if not lines and not missing:
         return report_progress(context)
@@ -171,9 +171,6 @@ def verify(context: DecisionContext) -> Reply:
     """Work out or look up again what others said, object or approve."""
     if context.errs("mast:FM-3.1", "ends-early"):
         return Reply(context.compose(choose(FAULTS.ends, context.rng), closes=choose_termination_word(context)))
-    code = context.values.get(context.target) if context.facts[context.target].kind == "code" else None
-    if isinstance(code, str):
-        return _test(context, code)
     calls = _repeat_lookups(context)
     if calls:
         return Reply(calls=calls)
@@ -238,37 +235,6 @@ def _approve(context: DecisionContext) -> Reply:
     return speak(
         context,
         context.compose(words, context.state_answer(), closes=choose_termination_word(context), opening=" "),
-    )
-
-
-def _test(context: DecisionContext, code: str) -> Reply:
-    """Run the tests, or read the code; object with what a coder needs, or approve."""
-    if (
-        context.chance(context.care, "test")
-        and context.may_call("run_tests")
-        and code.strip() not in context.knowledge.tested
-    ):
-        return Reply(calls=(RequestedCall.of("run_tests", {"code": code}),))
-    passed = context.knowledge.tested.get(code.strip())
-    can_derive = context.target in context.knowledge.rules and any(
-        key in context.values for key in context.knowledge.needed[:-1]
-    )
-    mine = context.derive(context.target) if can_derive else code
-    is_wrong = passed is False or (passed is None and not is_same(mine, code) and context.chance(context.care, "read"))
-    if is_wrong and not context.errs("mast:FM-3.3", "checks-wrongly", context.target):
-        rule = context.knowledge.rules[context.target]
-        missed = [key for key in rule.inputs if key in context.values]
-        lines = [context.state(key, context.values[key]) for key in missed]
-        bank = TALK.tests_fail if passed is False else TALK.code_objections
-        opening = fill_phrase(choose(bank, context.rng), context.facts[context.target].phrase)
-        return speak(context, context.compose(context.lay_out(lines), brief(context, missed), opening=opening))
-    if passed is None:
-        context.mistakes.append(Mistake("mast:FM-3.2", "skips-check", context.target))
-    words = choose(TALK.tests_pass if passed else TALK.approvals, context.rng)
-    shown = context.state(context.target, code) if context.profile.briefs or context.rng.random() < 0.5 else ""
-    return speak(
-        context,
-        context.compose(words, shown, closes=choose_termination_word(context), opening=" "),
     )
 
 

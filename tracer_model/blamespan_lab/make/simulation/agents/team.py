@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge"]
-"""What an agent does. A team's code is written by its solver and tried by its verifier."""
+"""What an agent does."""
 
 
 @dataclass(frozen=True, slots=True)

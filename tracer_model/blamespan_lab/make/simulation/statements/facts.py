@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from blamespan_lab.make.simulation.statements.code_writing import write_code
-
 __all__ = [
     "OPERATIONS",
     "DerivationRule",
@@ -22,7 +20,7 @@ __all__ = [
     "is_same",
 ]
 
-FactKind: TypeAlias = Literal["amount", "name", "choice", "verdict", "limit", "code"]
+FactKind: TypeAlias = Literal["amount", "name", "verdict", "limit"]
 
 
 class Limit(NamedTuple):
@@ -37,7 +35,7 @@ class Limit(NamedTuple):
 
 
 FactValue: TypeAlias = float | str | Limit
-"""An amount, a name or choice or code, or a limit: by the fact's kind."""
+"""An amount, a name or verdict, or a limit: by the fact's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +44,13 @@ class Lookup:
 
     Attributes:
         tool: Its name.
-        arguments: Templates: `{key}` stands for what is believed of that fact.
+        arguments: By name.
         answer: `value`: the tool answers with the bare value; `prose`: with text that must be read.
     """
 
     tool: str
     arguments: Mapping[str, str]
     answer: Literal["value", "prose"] = "prose"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """List the facts that must be known before it can be asked."""
-        texts = " ".join(self.arguments.values())
-        return tuple(part.partition("}")[0] for part in texts.split("{")[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +59,11 @@ class TaskFact:
 
     Attributes:
         key: Unique in its task.
-        phrase: What it is called in prose, without an article in front. Facts of the kind `choice` may share one.
+        phrase: What it is called in prose, without an article in front.
         kind: What its value is.
         unit: Of an amount or a limit; empty for a bare count.
-        choices: The values of a `choice`, as they stand in a sentence after the phrase.
+        choices: The values of a `verdict`, as they stand in a sentence after the phrase.
         label: The name of what an amount belongs to, where a rule picks one of several by it.
-        by_name: A second phrase in which `{key}` stands for what is believed of another fact.
         lookup: How a tool gives it, where one does.
     """
 
@@ -82,7 +73,6 @@ class TaskFact:
     unit: str = ""
     choices: tuple[str, ...] = ()
     label: str = ""
-    by_name: str = ""
     lookup: Lookup | None = None
 
 
@@ -92,7 +82,7 @@ class DerivationRule:
 
     Attributes:
         out: Key of what follows.
-        operation: Name in `OPERATIONS`, or one that the task's family knows.
+        operation: Name in `OPERATIONS`.
         inputs: Keys of what it follows from, in the order that the operation takes them.
     """
 
@@ -116,8 +106,6 @@ def evaluate(rule: DerivationRule, values: Mapping[str, FactValue], facts: Mappi
     Returns:
         The value, or None where an input is unknown, does not fit, or the operation is undefined there.
     """
-    if rule.operation.startswith("implement:"):
-        return write_code(rule.operation, {key: values[key] for key in rule.inputs if key in values})
     inputs = [values.get(key) for key in rule.inputs]
     if any(value is None for value in inputs) or rule.operation not in OPERATIONS:
         return None

@@ -19,7 +19,6 @@ __all__ = ["FactStatement", "ParsedText", "TaskLexicon", "read_rule"]
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _LIST_MARK = re.compile(r"^\s*(?:[-*\u2022\u2013]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 _QUOTED = re.compile(r"[\"“”]([^\"“”\n]{12,})[\"“”]")
-_CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.DOTALL)
 _PRONOUN = re.compile(
     r"^(?:correction|sorry|no|rather|i mean|make (?:that|it)|in short|to conclude|all in all|to sum up|overall|"
     r"bottom line|that gives|this leads to|that brings us to|"
@@ -29,13 +28,11 @@ _PRONOUN = re.compile(
 _NOTHING_MORE = re.compile(r"[\s.,!;)]*(?:(?:instead|now|though|then|in the end|overall|in total)[\s.!]*)?")
 _OTHER_WORDS = re.compile(r"\b(?:for|as|the|is|was|because|by)\b", re.IGNORECASE)
 _DENIES = re.compile(r"(?:\bnot|n't|\brather than|\binstead of|\bnever|\bno longer)(?:\W+\w+){0,1}\W*$", re.IGNORECASE)
-_REJECTS = re.compile(r"\b(?:fails?|wrong|not|incorrect|broken|rewritten)\b", re.IGNORECASE)
 _GONE = re.compile(r"\bfrom\W*$", re.IGNORECASE)
 _BACK = re.compile(
     r"^[\s)]*(?:\w+ )?(?:for|as|is|was|makes|gives|being|equals|goes to|belongs to|stands for|under|at)\W*$",
     re.IGNORECASE,
 )
-_CHOSEN = ("choice", "verdict")
 _ANSWER = ("the answer", "our answer", "my answer", "final answer", "team's answer", "final result")
 _FAR = 70
 """Most characters between a phrase and its value."""
@@ -43,10 +40,10 @@ _FAR = 70
 
 @dataclass(frozen=True, slots=True)
 class FactStatement:
-    """One statement: the fact *key* has *value*; or, denied, has not (any, where the value is None)."""
+    """One statement: the fact *key* has *value*; or, denied, has not."""
 
     key: str
-    value: FactValue | None
+    value: FactValue
     is_denied: bool = False
 
 
@@ -83,45 +80,28 @@ class TaskLexicon:
     def __hash__(self) -> int:
         return id(self)
 
-    def read(self, text: str, beliefs: Mapping[str, FactValue] | None = None) -> ParsedText:
-        """Read *text*.
-
-        Args:
-            text: Anything.
-            beliefs: What the reader takes other facts to be: names by which a text may call a fact.
-        """
-        named = tuple(
-            (key, fact.by_name.format_map(dict(beliefs or {})))
-            for key, fact in self.facts.items()
-            if fact.by_name and all(need in (beliefs or {}) for need in _slots(fact.by_name))
-        )
-        return _read(self, text, named)
+    def read(self, text: str) -> ParsedText:
+        """Read *text*."""
+        return _read(self, text)
 
 
 @lru_cache(maxsize=4096)
-def _read(lexicon: TaskLexicon, text: str, named: tuple[tuple[str, str], ...]) -> ParsedText:
-    code = [block.group(1) for block in _CODE.finditer(text)]
-    text = _CODE.sub("\n", text).replace("**", "").replace("__", "").replace("\u2019", "'")
+def _read(lexicon: TaskLexicon, text: str) -> ParsedText:
+    text = text.replace("**", "").replace("__", "").replace("\u2019", "'")
     quoted = [match.group(1) for match in _QUOTED.finditer(text)]
     lines = [line for line in text.split("\n") if not line.lstrip().startswith(">")]
     cited = [line.lstrip("> ") for line in text.split("\n") if line.lstrip().startswith(">")]
-    reader = _ProseReader(lexicon, _vocabulary(lexicon, named))
+    reader = _ProseReader(lexicon, _vocabulary(lexicon))
     reader.take("\n".join([*quoted, *cited]))
     reader.take(_QUOTED.sub(" ", "\n".join(lines)))
-    for key, fact in lexicon.facts.items():
-        if fact.kind == "code" and code:
-            reader.statements.append(FactStatement(key, code[-1].strip() + "\n"))
     return ParsedText(tuple(reader.statements), tuple(reader.rules))
 
 
 @lru_cache(maxsize=512)
-def _vocabulary(
-    lexicon: TaskLexicon, named: tuple[tuple[str, str], ...]
-) -> tuple[re.Pattern[str], dict[str, tuple[str, ...]]]:
+def _vocabulary(lexicon: TaskLexicon) -> tuple[re.Pattern[str], dict[str, tuple[str, ...]]]:
     keys: dict[str, list[str]] = {}
     for key, phrase in [
         *((key, fact.phrase) for key, fact in lexicon.facts.items()),
-        *named,
         *((lexicon.target, word) for word in _ANSWER),
     ]:
         keys.setdefault(_normalize(phrase), []).append(key)
@@ -178,17 +158,13 @@ class _ProseReader:
         """Find the value of a mention before or after it; give the place up to which the sentence is used up."""
         fact = self._lexicon.facts[mention.keys[0]]
         self._last = mention.keys
-        if fact.kind == "code":
-            if _REJECTS.search(sentence):
-                self.statements.append(FactStatement(mention.keys[0], None, is_denied=True))
-            return mention.end
         head, tail = sentence[used : mention.start], sentence[mention.end : stop]
         before = find_fact_values(head, fact)
-        if before and fact.kind not in _CHOSEN and _BACK.match(head[before[-1].end :]):
+        if before and fact.kind != "verdict" and _BACK.match(head[before[-1].end :]):
             self._take_values(mention.keys, head, before[-1:])
             return mention.end
         after = find_fact_values(tail, fact)
-        if after and not is_last and fact.kind not in _CHOSEN and _BACK.match(tail[after[-1].end :]):
+        if after and not is_last and fact.kind != "verdict" and _BACK.match(tail[after[-1].end :]):
             after = after[:-1]  # it is said of the next one: "... and 3 euros for the fee"
         if not after or after[0].start > _FAR:
             return mention.end
@@ -198,7 +174,7 @@ class _ProseReader:
     def _take_values(self, keys: tuple[str, ...], text: str, matches: Sequence[ValueMatch]) -> None:
         for key in keys:
             fact = self._lexicon.facts[key]
-            tokens = find_fact_values(text, fact) if fact.kind in _CHOSEN else matches
+            tokens = find_fact_values(text, fact) if fact.kind == "verdict" else matches
             statement = _choose_value(key, fact, text, tokens)
             if statement is not None:
                 self.statements.append(statement)
@@ -221,7 +197,7 @@ def _choose_value(key: str, fact: TaskFact, text: str, tokens: Sequence[ValueMat
 def _read_denial(key: str, fact: TaskFact, denied: Sequence[ValueMatch]) -> FactStatement | None:
     if not denied:
         return None
-    if fact.kind in _CHOSEN and len(fact.choices) == 2:
+    if fact.kind == "verdict" and len(fact.choices) == 2:
         return FactStatement(key, next(choice for choice in fact.choices if choice != denied[0].value))
     value = denied[0].value
     if isinstance(value, Limit):
@@ -231,10 +207,6 @@ def _read_denial(key: str, fact: TaskFact, denied: Sequence[ValueMatch]) -> Fact
 
 def _normalize(phrase: str) -> str:
     return re.sub(r"[\s-]+", " ", phrase).casefold()
-
-
-def _slots(template: str) -> list[str]:
-    return [part.partition("}")[0] for part in template.split("{")[1:]]
 
 
 _LIST = r"#\d+#(?:(?:\s*,\s*(?:and |then )?|\s+and\s+|\s+plus\s+|\s*\+\s*)#\d+#)*"

@@ -56,7 +56,7 @@ def find_fact_values(text: str, fact: TaskFact) -> list[ValueMatch]:
         return list(_amounts(text, fact))
     if fact.kind == "limit":
         return list(_limits(text, fact))
-    if fact.kind in ("choice", "verdict"):
+    if fact.kind == "verdict":
         return _choices(text, fact)
     return list(_names(text)) if fact.kind == "name" else []
 

@@ -26,32 +26,25 @@ _OF_MANY = tuple(wording for wording in STATEMENTS.rules["sum"] if "{a} and {b}"
 """How a sum of more than two is said: their list ends on an "and"."""
 
 
-def write_fact(
-    fact: TaskFact, value: FactValue, rng: Random, *, working: str = "", phrase: str = "", is_impersonal: bool = False
-) -> str:
+def write_fact(fact: TaskFact, value: FactValue, rng: Random, *, working: str = "", is_impersonal: bool = False) -> str:
     """State that *fact* has *value*, in a sentence without its full stop.
 
     Args:
         fact: What is stated.
-        value: Its value; code becomes a fenced block.
+        value: Its value.
         rng: Chooses the wording.
         working: The arithmetic that leads to an amount.
-        phrase: What to call the fact instead of its own phrase.
         is_impersonal: Nobody in particular says it: no "I get".
     """
-    if fact.kind == "code":
-        return f"```python\n{str(value).rstrip()}\n```"
     wordings = STATEMENTS.worked if working and fact.kind == "amount" else STATEMENTS.facts[fact.kind]
     if is_impersonal:
         wordings = tuple(wording for wording in wordings if wording.startswith(("{The}", "**{The}")))
-    return _fill_wording(
-        pick(wordings, rng), rng, phrase or fact.phrase, value=_write_value(fact, value, rng), working=working
-    )
+    return _fill_wording(pick(wordings, rng), rng, fact.phrase, value=_write_value(fact, value, rng), working=working)
 
 
 def write_correction(fact: TaskFact, value: FactValue, wrong: FactValue, rng: Random) -> str:
     """State that *fact* has *value* and not *wrong*."""
-    if fact.kind in ("choice", "verdict", "code"):
+    if fact.kind == "verdict":
         return write_fact(fact, value, rng)
     return _fill_wording(
         choose(STATEMENTS.corrections, rng),
@@ -87,14 +80,11 @@ def lay_out(sentences: Sequence[str], rng: Random, *, joins: bool = True) -> str
     """Put statements after one another: as prose, where neighbours may be joined to one sentence, or as a list."""
     if not sentences:
         return ""
-    blocks = [text for text in sentences if text.startswith("```")]
-    plain = [end_sentence(text) for text in sentences if not text.startswith("```")]
+    plain = [end_sentence(text) for text in sentences]
     label = rng.choice(STATEMENTS.labels) if len(plain) > 1 else ""
     if label:
-        lines = "\n".join(label.format(n=number) + text for number, text in enumerate(plain, 1))
-    else:
-        lines = " ".join(_join_neighbours(plain, rng) if joins else plain)
-    return "\n".join(part for part in [lines, *blocks] if part)
+        return "\n".join(label.format(n=number) + text for number, text in enumerate(plain, 1))
+    return " ".join(_join_neighbours(plain, rng) if joins else plain)
 
 
 def end_sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Six families of tasks; each makes a varied task from a seed and a size."""
+"""Three families of tasks; each makes a varied task from a seed and a size."""
 
 from __future__ import annotations
 
@@ -8,26 +8,16 @@ from random import Random
 from types import MappingProxyType
 
 from blamespan_lab.make.simulation.random_stream import stable_seed
-from blamespan_lab.make.simulation.tasks.code import code_task
 from blamespan_lab.make.simulation.tasks.lookup import lookup
-from blamespan_lab.make.simulation.tasks.multi_hop import multi_hop
 from blamespan_lab.make.simulation.tasks.planning import planning
 from blamespan_lab.make.simulation.tasks.tables import table_task
 from blamespan_lab.make.simulation.tasks.task import Task, Tool
-from blamespan_lab.make.simulation.tasks.word_problems import word_problem
 from blamespan_lab.make.wordings.choosing import current_wordings
 
 __all__ = ["FAMILIES", "Task", "Tool", "make_task"]
 
 FAMILIES: Mapping[str, Callable[[Random, int], Task]] = MappingProxyType(
-    {
-        "word_problems": word_problem,
-        "code": code_task,
-        "lookup": lookup,
-        "planning": planning,
-        "multi_hop": multi_hop,
-        "tables": table_task,
-    }
+    {"lookup": lookup, "planning": planning, "tables": table_task}
 )
 """Every family's generator: from chance and a size of 3 to 12."""
 

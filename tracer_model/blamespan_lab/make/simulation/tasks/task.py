@@ -52,7 +52,6 @@ class Task:
         truth: What is really so. Only tools and `check` look at it, never a policy.
         rules: Every rule by which the answer follows.
         measure: What the answer is picked by, where it is one of several.
-        judge: Decides on an answer instead of comparing it with the truth: code is tried, not compared.
     """
 
     family: str
@@ -63,12 +62,11 @@ class Task:
     truth: Mapping[str, FactValue]
     rules: tuple[DerivationRule, ...]
     measure: str = ""
-    judge: Callable[[FactValue], bool] | None = None
 
     def read_answer(self, text: str) -> FactValue | None:
         """Read the answer that *text* gives, or None; the last statement counts."""
         answer: FactValue | None = None
-        for statement in self.lexicon.read(text, self.truth).statements:
+        for statement in self.lexicon.read(text).statements:
             if statement.key == self.lexicon.target:
                 answer = None if statement.is_denied else statement.value
         return answer
@@ -76,9 +74,7 @@ class Task:
     def check(self, final_text: str) -> bool:
         """Return whether the answer that *final_text* gives is right."""
         answer = self.read_answer(final_text)
-        if answer is None:
-            return False
-        return self.judge(answer) if self.judge else is_same(answer, self.truth[self.lexicon.target])
+        return answer is not None and is_same(answer, self.truth[self.lexicon.target])
 
     @property
     def sources(self) -> frozenset[str]:

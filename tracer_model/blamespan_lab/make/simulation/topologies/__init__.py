@@ -39,7 +39,6 @@ class Topology:
         roles: Lists the roles of a team, in order.
         closers: Roles whose word ends the run.
         is_relay: Whether each reads only the message before its own.
-        hands_over: Whether agents pass the word on with a tool.
         is_paced: Whether work comes round again: if not, each agent does all of its part at once.
     """
 
@@ -47,7 +46,6 @@ class Topology:
     roles: Callable[[TeamNeeds], list[Role]]
     closers: tuple[Role, ...] = ("reporter",)
     is_relay: bool = False
-    hands_over: bool = False
     is_paced: bool = True
 
 
@@ -59,27 +57,13 @@ def _list_team(needs: TeamNeeds) -> list[Role]:
     return ["planner", *_list_researchers(needs), "solver", "verifier"]
 
 
-def _list_reported(needs: TeamNeeds) -> list[Role]:
-    return [*_list_team(needs), "reporter"]
-
-
 def _list_orchestrated(needs: TeamNeeds) -> list[Role]:
     more: list[Role] = ["solver"] if needs.rng.random() < 0.4 else []
     return ["orchestrator", *_list_researchers(needs), "solver", *more, "verifier"]
 
 
-def _list_selected(needs: TeamNeeds) -> list[Role]:
-    return ["orchestrator", *_list_team(needs)]
-
-
 def _list_debate(needs: TeamNeeds) -> list[Role]:
     return [*["debater" for _ in range(needs.rng.randint(2, 4))], "judge"]  # type: ignore[list-item]
-
-
-def _list_branches(needs: TeamNeeds) -> list[Role]:
-    """Two or three who work side by side, and one who puts it together."""
-    side: Role = "researcher" if needs.looks_up else "solver"
-    return ["planner", *[side for _ in range(needs.rng.randint(2, 3))], "solver", "verifier", "reporter"]
 
 
 def _list_researchers(needs: TeamNeeds) -> list[Role]:
@@ -93,12 +77,8 @@ TOPOLOGIES: Mapping[str, Topology] = MappingProxyType(
         "chain": Topology(_BOTH, _list_line),
         "relay": Topology(_BOTH, _list_line, is_relay=True),
         "round_robin": Topology(_BOTH, _list_team, closers=("verifier",)),
-        "selector": Topology(("autogen",), _list_selected, closers=("verifier",)),
         "orchestrator": Topology(_BOTH, _list_orchestrated, closers=()),
         "debate": Topology(("langgraph",), _list_debate, closers=("judge",), is_paced=False),
-        "hierarchy": Topology(_BOTH, _list_reported, closers=("verifier", "reporter")),
-        "swarm": Topology(_BOTH, _list_reported, hands_over=True),
-        "parallel": Topology(_BOTH, _list_branches, closers=("verifier", "reporter")),
     }
 )
 """Every topology by its name."""

@@ -11,15 +11,13 @@ try:
     from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.graph.state import CompiledStateGraph
-    from langgraph.types import Command
 except ImportError as error:
     raise ImportError("simulated LangGraph teams need LangGraph: pip install 'blamespan[langgraph]'") from error
 
-from blamespan_lab.make.simulation.agents.protocols import HANDOVER, read_next_speaker
+from blamespan_lab.make.simulation.agents.protocols import read_next_speaker
 from blamespan_lab.make.simulation.agents.team import TeamMember
 from blamespan_lab.make.simulation.model_clients.langchain import PolicyModel, tool_for
 from blamespan_lab.make.simulation.simulated_run import CURRENT_RUN, SimulatedRun
-from blamespan_lab.make.simulation.tasks.task import Tool
 from blamespan_lab.make.wordings.banks import TALK
 
 __all__ = ["perform", "take_turn"]
@@ -67,17 +65,17 @@ def _make_node(name: str, *, last_only: bool = False) -> _Node:
     return speak
 
 
-async def take_turn(model: PolicyModel, visible: list[BaseMessage], extra: Sequence[Tool] = ()) -> list[AnyMessage]:
+async def take_turn(model: PolicyModel, visible: list[BaseMessage]) -> list[AnyMessage]:
     """Return what an agent of the run that is on says to the messages that it sees, its tools in a loop."""
     run = CURRENT_RUN.get()
-    tools = {tool.name: tool_for(tool) for tool in (*run.tools_of(model.agent), *extra)}
+    tools = {tool.name: tool_for(tool) for tool in run.tools_of(model.agent)}
     bound = model.bind_tools(list(tools.values())) if tools else model
     prompt: list[BaseMessage] = [SystemMessage(run.system[model.agent]), *visible]
     new: list[AnyMessage] = []
     for _ in range(_MAX_TOOL_ROUNDS):
         answer = await bound.ainvoke([*prompt, *new])
         new.append(answer)
-        if not (answer.tool_calls or answer.invalid_tool_calls) or _read_handover(answer):
+        if not (answer.tool_calls or answer.invalid_tool_calls):
             break
         new += [await _call_tool(tools, call) for call in answer.tool_calls]
         new += [
@@ -200,77 +198,6 @@ def _route_until_debated(name: str, debaters: list[str], judge: str) -> Callable
     return route
 
 
-def _hierarchy(team: _Team) -> _Graph:
-    """Put the desk that works and checks into a subgraph."""
-    inner_team = tuple(member for member in team if member.role in ("researcher", "solver", "verifier"))
-    planner, reporter = (next(m for m in team if m.role == role) for role in ("planner", "reporter"))
-    builder = _add_nodes((planner, reporter))
-    builder.add_node("desk", _round_robin(inner_team))
-    for source, following in (
-        (START, planner.name),
-        (planner.name, "desk"),
-        ("desk", reporter.name),
-        (reporter.name, END),
-    ):
-        builder.add_edge(source, following)
-    return builder.compile(name="office")
-
-
-def _parallel(team: _Team) -> _Graph:
-    planner, *branches, solver, verifier, reporter = [member.name for member in team]
-    builder = _add_nodes(team)
-    builder.add_edge(START, planner)
-    for branch in branches:
-        builder.add_edge(planner, branch)
-    builder.add_edge(list(branches), solver)
-    builder.add_edge(solver, verifier)
-
-    async def route(state: MessagesState) -> str:
-        return reporter if _is_terminated(state) or _is_over(state, verifier, _MAX_ROUNDS) else solver
-
-    builder.add_conditional_edges(verifier, route, [solver, reporter])
-    builder.add_edge(reporter, END)
-    return builder.compile(name="branches")
-
-
-def _swarm(team: _Team) -> _Graph:
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-    names = [member.name for member in team]
-    for name in names:
-        builder.add_node(name, _make_swarm_node(name, names), destinations=(*names, END))
-    builder.add_edge(START, names[0])
-    return builder.compile(name="swarm")
-
-
-def _make_swarm_node(name: str, names: Sequence[str]) -> _Node:
-    """Make a node that speaks, then goes where its agent passes the word."""
-    model = PolicyModel(agent=name)
-    offers = [Tool(HANDOVER + other, f"Hand over to {other}.", {}, lambda: "") for other in names if other != name]
-
-    async def speak(state: MessagesState) -> Any:
-        visible = _filter_messages(state["messages"], name, last_only=False)
-        new = await take_turn(model, visible, offers)
-        if any(mark in str(new[-1].text) for mark in TALK.termination_words) or _is_over(state, name, _MAX_ROUNDS * 2):
-            return Command(goto=END, update={"messages": new})
-        if not _read_handover(new[-1]):
-            new += await take_turn(model, [*visible, *new], offers)
-        target = _read_handover(new[-1])
-        if target is None:
-            return Command(goto=END, update={"messages": new})
-        goto, call_id = target
-        new.append(ToolMessage(f"Transferred to {goto}.", tool_call_id=call_id, name=HANDOVER + goto))
-        return Command(goto=goto, update={"messages": new})
-
-    return speak
-
-
-def _read_handover(message: BaseMessage) -> tuple[str, str] | None:
-    """Return to whom a message hands over, and by which call."""
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    handovers = [call for call in calls if call["name"].startswith(HANDOVER)]
-    return (handovers[0]["name"].removeprefix(HANDOVER), str(handovers[0]["id"])) if handovers else None
-
-
 def _add_nodes(team: Sequence[TeamMember], *, last_only: bool = False) -> StateGraph[Any, Any, Any, Any]:
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
     for member in team:
@@ -285,8 +212,5 @@ _GRAPHS: Mapping[str, Callable[[_Team], _Graph]] = MappingProxyType(
         "round_robin": _round_robin,
         "orchestrator": _orchestrator,
         "debate": _debate,
-        "hierarchy": _hierarchy,
-        "swarm": _swarm,
-        "parallel": _parallel,
     }
 )

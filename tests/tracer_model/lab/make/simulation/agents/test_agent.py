@@ -22,7 +22,7 @@ from blamespan_lab.make.wordings.banks import FAULTS
 
 def _task() -> Task:
     """Two amounts are multiplied, a third is taken away."""
-    build = Builder("word_problems", RandomStream("test").rng("words"))
+    build = Builder("planning", RandomStream("test").rng("words"))
     count = build.add_given("count", "number of lamps", 12.0)
     price = build.add_given("price", "price of one lamp", 30.0, "euros")
     cut = build.add_given("cut", "discount in all", 60.0, "euros")
@@ -151,7 +151,7 @@ def test_broken_calls_and_texts_do_not_break_an_agent() -> None:
     """Arguments that are no JSON, unknown tools and control characters are heard like anything else."""
     messages = (
         _QUESTION,
-        InputMessage("own", "", "Ada", (RequestedCall("nope", "{broken"), RequestedCall("run_tests", "[1]"))),
+        InputMessage("own", "", "Ada", (RequestedCall("nope", "{broken"), RequestedCall("calculate", "[1]"))),
         InputMessage("tool_result", "\x00\x1b[31m 7", "nope"),
         InputMessage("message", "\ud800 The cost ``` after", "Bob"),
     )
@@ -236,4 +236,4 @@ def test_what_is_claimed_without_a_source_is_said_at_once(role: Role) -> None:
     )
 
     assert not reply.calls
-    assert {said.key for said in task.lexicon.read(reply.text, {}).statements} >= {"units", "returns"}
+    assert {said.key for said in task.lexicon.read(reply.text).statements} >= {"units", "returns"}

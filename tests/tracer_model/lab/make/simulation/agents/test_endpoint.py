@@ -18,7 +18,7 @@ from tests.tracer_model.lab.make.faults.test_manipulator import served
 pytest.importorskip("autogen_agentchat")
 pytest.importorskip("langgraph")
 
-CHAIN = Program("word_problems", "chain", "autogen", seed=1, size=3, pace=3)
+CHAIN = Program("planning", "chain", "autogen", seed=1, size=3, pace=3)
 
 
 def policies(url: str, *, timeout_s: float = 5.0) -> PolicyFor:
@@ -39,7 +39,7 @@ def right_answer(program: Program) -> str:
 @pytest.mark.parametrize("framework", ["autogen", "langgraph"])
 def test_the_suite_runs_on_an_llm(framework: str) -> None:
     """Teams, tools, tasks and checks stay as they are; what is answered comes from the endpoint."""
-    program = Program("word_problems", "chain", framework, seed=1, size=3, pace=3)  # type: ignore[arg-type]
+    program = Program("planning", "chain", framework, seed=1, size=3, pace=3)  # type: ignore[arg-type]
 
     right, wrong = answered(program, right_answer(program)), answered(program, "I do not know.")
 
@@ -92,7 +92,7 @@ def test_trouble_that_passes_is_waited_for(trouble: str | int) -> None:
 @pytest.mark.parametrize("framework", ["autogen", "langgraph"])
 def test_trouble_that_stays_voids_the_run(answer: str | int, said: str, framework: str) -> None:
     """The run is told from one that the team has failed: it says nothing of the team."""
-    program = Program("word_problems", "chain", framework, seed=1, size=3, pace=3)  # type: ignore[arg-type]
+    program = Program("planning", "chain", framework, seed=1, size=3, pace=3)  # type: ignore[arg-type]
 
     found = answered(program, answer, timeout_s=0.3)
 
@@ -103,7 +103,7 @@ def test_trouble_that_stays_voids_the_run(answer: str | int, said: str, framewor
 
 def test_waiting_for_an_answer_keeps_nobody_else() -> None:
     """While an endpoint thinks, the event loop goes on: branches ask side by side."""
-    program = Program("word_problems", "debate", "langgraph", seed=1, size=3, pace=3)
+    program = Program("planning", "debate", "langgraph", seed=1, size=3, pace=3)
     debaters = len(program.prepare().names_of("debater"))
 
     async def run(url: str) -> tuple[int, Outcome]:

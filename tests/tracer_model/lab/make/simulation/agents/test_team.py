@@ -31,12 +31,11 @@ def _texts(run: SimulatedRun, voice: WritingStyle) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-@pytest.mark.parametrize("topology", ["chain", "relay", "debate", "selector"])
+@pytest.mark.parametrize("topology", ["chain", "relay", "debate", "orchestrator"])
 def test_a_wordy_agent_is_read_like_a_terse_one(family: str, topology: str) -> None:
     """The same facts and rules are read from both, and nothing more from the longer."""
-    framework = "autogen" if topology == "selector" else "langgraph"
     for seed in range(3):
-        run = Program(family, topology, framework, seed=seed).prepare()  # type: ignore[arg-type]
+        run = Program(family, topology, "langgraph", seed=seed).prepare()
         terse, wordy = _texts(run, TERSE), _texts(run, _WORDY[seed % 3])
         read = run.task.lexicon.read
 
@@ -57,7 +56,7 @@ def test_wordy_agents_write_as_much_as_language_models_do() -> None:
     """Their usual message is some hundred words long."""
     lengths: list[int] = []
     for seed in range(12):
-        program = Program("word_problems", "chain", "langgraph", seed=seed)
+        program = Program("planning", "chain", "langgraph", seed=seed)
         wordy = {member.name for member in program.prepare().team if draw_style(seed, member.name).is_wordy}
         lengths += [len(d.reply.text) for d in program.run().decisions if d.agent in wordy and d.reply.text]
 

@@ -29,13 +29,9 @@ _FACTS = {
         TaskFact("share", "discount rate", unit="percent"),
         TaskFact("lasts", "duration of the trip", unit="minutes"),
         TaskFact("maker", "maker of the Orion Kettle", "name"),
-        TaskFact("born", "birth year of the founder", by_name="birth year of {founder}"),
-        TaskFact("founder", "founder of the maker", "name", by_name="founder of {maker}"),
-        TaskFact("negatives", "negative numbers", "choice", choices=("skipped", "kept")),
         TaskFact("offer", "offer of Elm Court", "verdict", choices=("suitable", "not suitable")),
         TaskFact("budget", "cost allowed", "limit", unit="euros"),
         TaskFact("best", "venue to be booked", "name"),
-        TaskFact("code", "function solve", "code"),
     )
 }
 _LEXICON = TaskLexicon(_FACTS, "total", {"best": ("price", "fee")})
@@ -54,7 +50,7 @@ def _value_of(fact: TaskFact) -> st.SearchStrategy[FactValue]:
     return st.sampled_from(fact.choices) if fact.choices else _VALUES[fact.kind]
 
 
-_STATED = st.sampled_from([fact for fact in _FACTS.values() if fact.kind != "code"]).flatmap(
+_STATED = st.sampled_from(list(_FACTS.values())).flatmap(
     lambda fact: st.tuples(st.just(fact), _value_of(fact), _value_of(fact))
 )
 
@@ -150,7 +146,7 @@ def test_a_rule_is_read_back(operation: str) -> None:
         ("The price of a lamp is 3 thousand euros.", {"price": 3000.0}),
         ('The price of a lamp is 12. Bob wrote: "the price of a lamp is 99 euros".', {"price": 12.0}),
         ("> The price of a lamp is 99.\nI get 12 for the price of a lamp.", {"price": 12.0}),
-        ("The negative numbers are not skipped.", {"negatives": "kept"}),
+        ("The offer of Elm Court is not suitable.", {"offer": "not suitable"}),
         ("The cost allowed is not at most 300 euros but at most 200.", {"budget": Limit("<=", 200.0)}),
         ("Is the price of a lamp 12 euros?", {}),
         ("The price of a lamp is some of them.", {}),
@@ -175,22 +171,6 @@ def test_a_negated_statement_is_a_denial() -> None:
 def test_a_negated_rule_is_no_rule() -> None:
     """A rule that is said not to hold is not read as one."""
     assert _LEXICON.read("The cost of all lamps is not the price of a lamp times the number of lamps.").rules == ()
-
-
-def test_facts_are_read_by_the_names_the_reader_believes() -> None:
-    """A text may call a fact by what another fact is; who believes otherwise does not understand it."""
-    text = "The birth year of Ada Rossi is 1903."
-
-    assert _LEXICON.read(text, {"founder": "Ada Rossi"}).statements == (FactStatement("born", 1903.0),)
-    assert _LEXICON.read(text, {"founder": "Ole Dahl"}).statements == ()
-
-
-def test_code_is_read_from_its_block_and_rejected_in_words() -> None:
-    """The last block is the code; a message that calls it wrong takes it back."""
-    assert _read("Here:\n```python\ndef solve(v):\n    return v\n```") == [
-        FactStatement("code", "def solve(v):\n    return v\n")
-    ]
-    assert _read("The function solve fails its tests.") == [FactStatement("code", None, is_denied=True)]
 
 
 @given(st.text(max_size=300))

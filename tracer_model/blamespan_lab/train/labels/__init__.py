@@ -1,1 +1,0 @@
-"""What people's labels of decisive steps teach, and what they are worth."""

@@ -1,1 +1,0 @@
-"""Training of the lexical tracer, and what all trainings share."""

@@ -1,1 +1,0 @@
-"""Training of the network: examples, members, calibration, tuning."""

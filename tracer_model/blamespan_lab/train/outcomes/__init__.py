@@ -1,1 +1,0 @@
-"""Learning from a user's own runs which of them failed, and measuring how well."""
