@@ -24,7 +24,8 @@ from blamespan.trace import Agent, MessageActionTrace, Step, Usage
 from blamespan.tracers import Tracer, load_tracer
 
 if TYPE_CHECKING:
-    from blamespan.analysis.analyze import Result, Results, analyze
+    from blamespan.analysis.analyze import Results, analyze
+    from blamespan.analysis.engines.outcomes import Result
     from blamespan.guarding.guard import guard
     from blamespan.injecting.injection import inject
     from blamespan.learning import learn
@@ -62,7 +63,7 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Result": "blamespan.analysis.analyze",
+    "Result": "blamespan.analysis.engines.outcomes",
     "Results": "blamespan.analysis.analyze",
     "analyze": "blamespan.analysis.analyze",
     "guard": "blamespan.guarding.guard",

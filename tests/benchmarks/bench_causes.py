@@ -25,6 +25,9 @@ from tempfile import TemporaryDirectory
 
 import click
 import httpx
+from tests.benchmarks.causes_figures import ShapleyFigures, VerifyFigures, measure_shapley, measure_verify
+from tests.benchmarks.causes_simulated import simulated_failures
+from tests.benchmarks.conflict_figures import measure_conflicts, measure_sound_runs
 from tests.benchmarks.large_runs import make_large_run, write_large_run
 from tests.benchmarks.machine import describe, versions
 from tests.collector.paging import annotated, stored
@@ -33,14 +36,13 @@ from blamespan.analysis.summary.statistics import Share
 from blamespan.tracers import Tracer, load_tracer
 from blamespan_collector.page import page_application
 from blamespan_collector.settings import ListenAddress
-from blamespan_lab.causes.figures import ShapleyFigures, VerifyFigures, measure_shapley, measure_verify
-from blamespan_lab.causes.simulated import simulated_failures
-from blamespan_lab.conflicts.generate import played_conflicts
-from blamespan_lab.conflicts.measuring import measure_conflicts, measure_sound_runs
-from blamespan_lab.conflicts.recipe import BUNDLED_CONFLICTS, read_conflict_recipe
-from blamespan_lab.corpus.recipe import find_recipe
-from blamespan_lab.corpus.storage import read_corpus
-from blamespan_lab.replay.recording import Recording
+from blamespan_lab.make import RECIPES
+from blamespan_lab.make.conflicts.generate import played_conflicts
+from blamespan_lab.make.conflicts.recipe import ConflictRecipe
+from blamespan_lab.make.corpus.recipe import find_recipe
+from blamespan_lab.make.corpus.storage import read_corpus
+from blamespan_lab.make.recording import Recording
+from blamespan_lab.recipes import read_recipe
 
 FAMILIES = ("tables",)
 """What `default.toml` holds out."""
@@ -129,7 +131,7 @@ def _failure_rows(count: int) -> list[Row]:
 
 def _conflict_rows(data: Path | None) -> Iterator[Row]:
     with Recording() as recording:
-        played = measure_conflicts(played_conflicts(read_conflict_recipe(BUNDLED_CONFLICTS), recording))
+        played = measure_conflicts(played_conflicts(read_recipe(ConflictRecipe, "conflicts", RECIPES), recording))
     for what, figures, has_bar in (
         ("lower instruction obeyed, at this step: F1", played.all_kinds, True),
         ("... of kinds of rules that were developed on, other words", played.developed, False),

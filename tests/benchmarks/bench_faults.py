@@ -36,12 +36,12 @@ from tests.benchmarks.faults_work import Examined, cells, examined
 from tests.benchmarks.machine import describe, versions
 
 from blamespan.errors import ConfigError
-from blamespan_lab.corpus.generate import generate_corpus
-from blamespan_lab.corpus.recipe import find_recipe
-from blamespan_lab.corpus.storage import LABELS, read_corpus
-from blamespan_lab.measuring.who_and_when import SUBSETS, read_subset
-from blamespan_lab.replay.labels import RunLabel
-from blamespan_lab.stress.figures import Rate
+from blamespan_lab.make.corpus.generate import generate_corpus
+from blamespan_lab.make.corpus.recipe import find_recipe
+from blamespan_lab.make.corpus.storage import LABELS, read_corpus
+from blamespan_lab.make.run_labels import RunLabel
+from blamespan_lab.measure.who_and_when import SUBSETS, read_subset
+from blamespan_lab.rerun.stress.figures import Rate
 
 ROOT = Path(__file__).parents[2]
 PROCESSES = 2

@@ -41,7 +41,7 @@ from tests.benchmarks.guard_work import Trial, plan_trials, run_trials
 from tests.benchmarks.machine import describe, versions
 
 from blamespan.guarding.policy import Policy, parse_policy, read_policy
-from blamespan_lab.corpus.recipe import CorpusRecipe, find_recipe
+from blamespan_lab.make.corpus.recipe import CorpusRecipe, find_recipe
 
 ROOT = Path(__file__).parents[2]
 POLICY = ROOT / "examples" / "guard" / "signs.toml"

@@ -9,7 +9,7 @@ from statistics import median
 
 from tests.benchmarks.faults_work import Examined
 
-from blamespan_lab.stress.figures import Rate
+from blamespan_lab.rerun.stress.figures import Rate
 
 __all__ = ["Failure", "Shape", "Speed", "flips_by", "mode_shares", "same", "shape_of", "speed_of"]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from random import Random
 
 from blamespan.intercepting.boundaries import PlannedFault
-from blamespan_lab.faults.catalogue import KINDS
-from blamespan_lab.replay.counterfactual import CounterfactualResult, examine
-from blamespan_lab.replay.recording import Recording
-from blamespan_lab.simulation.agents.team import CASTS
-from blamespan_lab.simulation.program import Framework, Program
-from blamespan_lab.simulation.random_stream import stable_seed
-from blamespan_lab.simulation.tasks import FAMILIES
-from blamespan_lab.simulation.topologies import TOPOLOGIES
+from blamespan_lab.make.counterfactual import CounterfactualResult, examine
+from blamespan_lab.make.faults.catalogue import KINDS
+from blamespan_lab.make.recording import Recording
+from blamespan_lab.make.simulation.agents.team import CASTS
+from blamespan_lab.make.simulation.program import Framework, Program
+from blamespan_lab.make.simulation.random_stream import stable_seed
+from blamespan_lab.make.simulation.tasks import FAMILIES
+from blamespan_lab.make.simulation.topologies import TOPOLOGIES
 
 __all__ = ["Cell", "Examined", "cells", "examined"]
 

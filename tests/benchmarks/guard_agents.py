@@ -34,10 +34,10 @@ from blamespan.intercepting.boundaries import (
     ToolCall,
     Where,
 )
-from blamespan_lab.simulation.agents.agent import AgentProfile, DecisionContext
-from blamespan_lab.simulation.agents.policy import InputMessage, Reply, RequestedCall, ToolSpec
-from blamespan_lab.simulation.agents.protocols import decide
-from blamespan_lab.simulation.simulated_run import SimulatedPolicy
+from blamespan_lab.make.simulation.agents.agent import AgentProfile, DecisionContext
+from blamespan_lab.make.simulation.agents.policy import InputMessage, Reply, RequestedCall, ToolSpec
+from blamespan_lab.make.simulation.agents.protocols import decide
+from blamespan_lab.make.simulation.simulated_run import SimulatedPolicy
 from blamespan_tracer.checks.messages import cut_sign_off
 
 __all__ = ["AskedAgain", "BlindRetries", "FirstAnswerFaults", "Hint", "RepairableAgent", "is_truthful", "read_hints"]

@@ -12,7 +12,7 @@ from typing import Any
 from tests.benchmarks.guard_rows import Overruns, Timing, WayTries
 from tests.benchmarks.guard_work import Trial
 
-from blamespan_lab.stress.figures import Rate
+from blamespan_lab.rerun.stress.figures import Rate
 
 __all__ = [
     "ARMS",

@@ -29,11 +29,11 @@ from tests.integrations.langgraph_programs import ScriptedModel
 import blamespan
 from blamespan.guarding.guard import Guard
 from blamespan.guarding.policy import Policy, parse_policy
-from blamespan_lab.corpus.recipe import CorpusRecipe
-from blamespan_lab.simulation.agents.policy import InputMessage, Reply
-from blamespan_lab.simulation.program import Program
-from blamespan_lab.simulation.random_stream import stable_seed
-from blamespan_lab.wordings.choosing import use_wordings
+from blamespan_lab.make.corpus.recipe import CorpusRecipe
+from blamespan_lab.make.simulation.agents.policy import InputMessage, Reply
+from blamespan_lab.make.simulation.program import Program
+from blamespan_lab.make.simulation.random_stream import stable_seed
+from blamespan_lab.make.wordings.choosing import use_wordings
 
 __all__ = [
     "Overruns",
@@ -52,7 +52,7 @@ FRAMEWORKS: tuple[FrameworkName, ...] = ("autogen", "langgraph")
 
 def hush_frameworks() -> None:
     """Keep the frameworks quiet about what is done to them here."""
-    for name in ("autogen_core", "langgraph", "asyncio", "blamespan_lab.simulation", "blamespan"):
+    for name in ("autogen_core", "langgraph", "asyncio", "blamespan_lab.make.simulation", "blamespan"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.simplefilter("ignore")
 

@@ -18,11 +18,11 @@ from blamespan.guarding.guard import Guard
 from blamespan.guarding.policy import Policy
 from blamespan.intercepting.boundaries import Mechanism, PlannedFault
 from blamespan.intercepting.listeners import Listener, listen, stop_listening
-from blamespan_lab.corpus.recipe import CorpusRecipe
-from blamespan_lab.simulation.program import Framework, Outcome, Program, StuckError, await_unless_stuck
-from blamespan_lab.simulation.random_stream import RandomStream, stable_seed
-from blamespan_lab.simulation.tasks.task import Task
-from blamespan_lab.wordings.choosing import use_wordings
+from blamespan_lab.make.corpus.recipe import CorpusRecipe
+from blamespan_lab.make.simulation.program import Framework, Outcome, Program, StuckError, await_unless_stuck
+from blamespan_lab.make.simulation.random_stream import RandomStream, stable_seed
+from blamespan_lab.make.simulation.tasks.task import Task
+from blamespan_lab.make.wordings.choosing import use_wordings
 from blamespan_tracer.ledger.values import Value, find_values
 
 __all__ = ["ArmRun", "Trial", "TrialPlan", "plan_trials", "run_trials"]
@@ -143,7 +143,7 @@ _given: list[tuple[CorpusRecipe, Policy]] = []
 
 
 def _begin(recipe: CorpusRecipe, policy: Policy) -> None:
-    for name in ("autogen_core", "langgraph", "asyncio", "blamespan_lab.simulation", "blamespan"):
+    for name in ("autogen_core", "langgraph", "asyncio", "blamespan_lab.make.simulation", "blamespan"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.simplefilter("ignore")
     _given[:] = [(recipe, policy)]

@@ -12,7 +12,7 @@ pytest.importorskip("langgraph")
 from tests.benchmarks.faults_figures import Failure, flips_by, mode_shares, same, shape_of, speed_of
 from tests.benchmarks.faults_work import Cell, Examined
 
-from blamespan_lab.stress.figures import Rate
+from blamespan_lab.rerun.stress.figures import Rate
 
 
 def examined(number: int = 0, family: str = "code", **figures: Any) -> Examined:

@@ -14,7 +14,7 @@ from blamespan.guarding.decisions import Decision
 from blamespan.guarding.guard import _what_is_wrong
 from blamespan.guarding.policy import parse_policy
 from blamespan.intercepting.boundaries import Answer, Opportunity, RunScope, Said
-from blamespan_lab.corpus.recipe import find_recipe
+from blamespan_lab.make.corpus.recipe import find_recipe
 
 GIVEN, SOUND = "The lamps cost 1,253 euros.", "The lamps cost 1,235 euros."
 

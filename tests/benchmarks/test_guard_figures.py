@@ -26,7 +26,7 @@ from tests.benchmarks.guard_work import ArmRun, Trial, TrialPlan, plan_trials
 
 from blamespan.guarding.policy import read_policy
 from blamespan.guarding.watching import make_watcher
-from blamespan_lab.corpus.recipe import find_recipe
+from blamespan_lab.make.corpus.recipe import find_recipe
 
 PLAN = TrialPlan(0, "tables", "chain", "autogen", "blamespan:X1", "response", "unsupported-claim", 0.0)
 

@@ -31,8 +31,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from blamespan.errors import ConfigError
+from blamespan_collector.delivering import backend as module
 from blamespan_collector.delivering import delivery as delivery_module
-from blamespan_collector.delivering import forwarder as module
 from blamespan_collector.delivering.backend import BackendAccess, signal_url
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.forwarder import forwarder

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
+from blamespan.analysis.showing.run_view import view_of
 from blamespan.cli import cli
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span, SpanEvent
-from blamespan_collector.page.view import view_of
 from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.service.metrics import Metrics
 from tests.collector.fakes import run

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blamespan.analysis.showing.legible import Passage, clean, duration, iso_time, passages, percent, when
+from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.attribution import NOBODY_KNOWS, Attribution
 from blamespan_collector.page.comparison import compare
+from blamespan_collector.page.folding import fold_texts
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.rendering import _environment
-from blamespan_collector.page.view import RunView, view_of
 from tests.collector.paging import LastStepsTracer
 from tests.sdk.builders import small_run
 from tests.sdk.talks import talk
@@ -43,10 +44,10 @@ def test_what_a_step_was_given_is_laid_out_within_bounds() -> None:
     texts = ("The list:\x07 40 and 8.", "long " * 20_000)
     steps = tuple(replace(step, input_text=text) for step, text in zip(run.steps, texts, strict=True))
 
-    found = view_of(replace(run, steps=steps), None)
+    texts = fold_texts(view_of(replace(run, steps=steps), None), 0, 2)
 
-    assert found.steps[0].given == "The list:\N{REPLACEMENT CHARACTER} 40 and 8."
-    assert [(len(step.given), step.given_left_out) for step in found.steps[1:]] == [(60_000, 40_000)]
+    assert texts[0].given == "The list:\N{REPLACEMENT CHARACTER} 40 and 8."
+    assert (len(texts[1].given), texts[1].given_left_out) == (60_000, 40_000)
 
 
 def test_run_without_verdict_blames_nobody() -> None:
@@ -88,19 +89,19 @@ def test_evidence_far_down_is_seen_at_once() -> None:
     run = talk(1, ["x" * 9_000 + "It is so." + "y" * 9_000])
     [verdict] = LastStepsTracer().attribute([run])
     far = replace(verdict, evidence=(replace(verdict.evidence[0], quote="It is so."),))
-    [step] = view_of(run, far).steps
+    [text] = fold_texts(view_of(run, far), 0, 1).values()
 
-    assert step.is_excerpt
-    assert Passage("It is so.", is_evidence=True) in step.shown
-    assert "".join(passage.text for passage in step.folded) == run.steps[0].content
+    assert text.is_excerpt
+    assert Passage("It is so.", is_evidence=True) in text.shown
+    assert "".join(passage.text for passage in text.folded) == run.steps[0].content
 
 
 def test_long_text_is_folded_not_lost() -> None:
     """What is shown at once and what is folded away are the text."""
-    [step] = view("word " * 2_000).steps
+    [text] = fold_texts(view("word " * 2_000), 0, 1).values()
 
-    assert "".join(passage.text for passage in (*step.shown, *step.folded)) == "word " * 2_000
-    assert len("".join(passage.text for passage in step.shown)) == 1_500
+    assert "".join(passage.text for passage in (*text.shown, *text.folded)) == "word " * 2_000
+    assert len("".join(passage.text for passage in text.shown)) == 1_500
 
 
 @given(st.text(), st.lists(st.text(max_size=8), max_size=5))
@@ -254,7 +255,7 @@ def test_step_is_called_decisive_by_evidence_alone(share_shown: float, lead: str
     tracer = LastStepsTracer.identity
     verdict = Attribution.of(trace, shares, failure_score=1, tracer=tracer, by_evidence=by_evidence)
     macros = '{% from "_run.html" import verdict, show_step %}'
-    shown = macros + "{{ verdict(view, 2, 0, 9) }}{{ show_step(view.steps[4], view, 0, 9) }}"
+    shown = macros + "{{ verdict(view, 2, 0, 9) }}{{ show_step(view.steps[4], (view | fold(0, 9))[4], view, 0, 9) }}"
     text = _environment().from_string(shown).render(view=view_of(trace, verdict))
 
     assert lead in text

@@ -180,7 +180,7 @@ def _tracer() -> Tracer:
 
 @cache
 def _importers() -> list[Importer]:
-    return importers()
+    return list(importers())
 
 
 def _import(importer: Importer, path: Path, data: bytes) -> None:

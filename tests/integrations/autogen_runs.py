@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pytest
 from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
 from autogen_agentchat.base import Response
 from autogen_agentchat.messages import BaseChatMessage, TextMessage
@@ -20,19 +19,9 @@ from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
-from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.drawing import draw_runs
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    """Keeps the spans of the test, AutoGen being instrumented."""
-    recorder = SpanRecorder()
-    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-    yield recorder
-    AutoGenInstrumentor().uninstrument()
 
 
 def replay(*answers: str | CreateResult) -> ReplayChatCompletionClient:

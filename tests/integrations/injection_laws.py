@@ -9,7 +9,7 @@ from blamespan.injecting.injection import Injection, inject
 from blamespan.intercepting.boundaries import Applied, Mechanism
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.faults.catalogue import KINDS
+from blamespan_lab.make.faults.catalogue import KINDS
 from tests.integrations.drawing import draw
 
 HIDDEN = ("blamespan.message.id", "blamespan.agent.id", "gen_ai.conversation.id")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, TypedDict
 
-import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -113,13 +112,6 @@ def recorded() -> Iterator[SpanRecorder]:
         yield recorder
     finally:
         LangGraphInstrumentor().uninstrument()
-
-
-@pytest.fixture
-def recorder() -> Iterator[SpanRecorder]:
-    """Keeps the spans of the test, LangGraph being instrumented."""
-    with recorded() as recorder:
-        yield recorder
 
 
 def steps(recorder: SpanRecorder) -> list[tuple[str, str, str, tuple[int, ...]]]:

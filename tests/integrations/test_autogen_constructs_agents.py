@@ -28,10 +28,16 @@ from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 from pydantic import BaseModel
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, drawn, outline, recorder, replay
+from tests.integrations.autogen_runs import (
+    INFO,
+    Echo,
+    assistant,
+    calls,
+    drawn,
+    outline,
+    replay,
+)
 from tests.integrations.drawing import literal
-
-__all__ = ["recorder"]
 
 
 class Streams(Echo):

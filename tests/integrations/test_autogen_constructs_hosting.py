@@ -40,11 +40,8 @@ from tests.integrations.autogen_runs import (
     only,
     outline,
     read,
-    recorder,
 )
 from tests.integrations.drawing import literal
-
-__all__ = ["recorder"]
 
 
 def pair(**options: Any) -> RoundRobinGroupChat:

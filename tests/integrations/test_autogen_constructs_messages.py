@@ -23,12 +23,9 @@ from tests.integrations.autogen_runs import (
     calls,
     drawn,
     outline,
-    recorder,
     replay,
 )
 from tests.integrations.drawing import literal
-
-__all__ = ["recorder"]
 
 
 class CountDown(Echo):

@@ -23,10 +23,15 @@ from autogen_agentchat.teams import (
 from autogen_core import CancellationToken
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, outline, recorder, replay
+from tests.integrations.autogen_runs import (
+    Echo,
+    assistant,
+    calls,
+    drawn,
+    outline,
+    replay,
+)
 from tests.integrations.drawing import literal
-
-__all__ = ["recorder"]
 
 
 class Later(Echo):

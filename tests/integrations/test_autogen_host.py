@@ -33,9 +33,11 @@ from blamespan.instrumenting.host_safety import shield_host
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor, _wrap
 from blamespan_integrations.recording import AgentSpan, ChatSpan, Recorder, RunSpan, ToolSpan
-from tests.integrations.autogen_runs import Echo, assistant, calls, recorder
-
-__all__ = ["recorder"]
+from tests.integrations.autogen_runs import (
+    Echo,
+    assistant,
+    calls,
+)
 
 PATCHED: list[tuple[Any, str]] = [
     (BaseGroupChat, "run"),

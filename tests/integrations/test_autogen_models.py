@@ -29,13 +29,10 @@ from tests.integrations.autogen_runs import (
     named,
     only,
     read,
-    recorder,
     replay,
     trace_of,
     tree,
 )
-
-__all__ = ["recorder"]
 
 
 def fresh(*answers: str | CreateResult) -> ReplayChatCompletionClient:

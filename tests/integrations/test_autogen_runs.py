@@ -22,9 +22,17 @@ from blamespan.rebuilding.rebuild import rebuild
 from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
-from tests.integrations.autogen_runs import Echo, Raises, assistant, named, only, read, recorder, said, trace_of, tree
-
-__all__ = ["recorder"]
+from tests.integrations.autogen_runs import (
+    Echo,
+    Raises,
+    assistant,
+    named,
+    only,
+    read,
+    said,
+    trace_of,
+    tree,
+)
 
 
 def pair(**options: Any) -> RoundRobinGroupChat:

@@ -40,14 +40,11 @@ from tests.integrations.autogen_runs import (
     named,
     only,
     read,
-    recorder,
     replay,
     said,
     trace_of,
     tree,
 )
-
-__all__ = ["recorder"]
 
 
 async def test_selection_is_a_model_call_of_the_run(recorder: SpanRecorder) -> None:

@@ -29,9 +29,16 @@ from pydantic import BaseModel
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import Echo, assistant, calls, named, only, recorder, said, trace_of, tree
-
-__all__ = ["recorder"]
+from tests.integrations.autogen_runs import (
+    Echo,
+    assistant,
+    calls,
+    named,
+    only,
+    said,
+    trace_of,
+    tree,
+)
 
 
 def add(one: int, other: int) -> int:

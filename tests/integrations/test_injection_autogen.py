@@ -26,7 +26,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, trace_of
 from tests.integrations.injection_laws import check_is_shown, drawn, every_fault, faulty, words_of
-from tests.tracer_model.lab.faults.test_manipulator import served
+from tests.tracer_model.lab.make.faults.test_manipulator import served
 
 PLAN = (
     "We need 48 rooms in Paris for 2 nights. The budget must be at least 300 euros. The hotel is not far, before June.",
@@ -120,7 +120,7 @@ def test_order_of_activation_does_not_matter(kind: str) -> None:
 
 
 def blamespan_mechanism(kind: str) -> Mechanism:
-    from blamespan_lab.faults.catalogue import KINDS
+    from blamespan_lab.make.faults.catalogue import KINDS
 
     return KINDS[kind].mechanisms[0]
 

@@ -22,13 +22,10 @@ from tests.integrations.langgraph_programs import (
     chain,
     model,
     named,
-    recorder,
     says,
     steps,
     tree,
 )
-
-__all__ = ["recorder"]
 
 ASK = {"messages": [("user", "1 + 2?")]}
 

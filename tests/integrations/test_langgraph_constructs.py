@@ -25,12 +25,9 @@ from tests.integrations.langgraph_programs import (
     chain,
     drawn,
     model,
-    recorder,
     says,
     tree,
 )
-
-__all__ = ["recorder"]
 
 ASK: Any = {"messages": [("user", "1 + 2?")]}
 CALCULATION = """

@@ -28,11 +28,8 @@ from tests.integrations.langgraph_programs import (
     calculator,
     chain,
     drawn,
-    recorder,
     says,
 )
-
-__all__ = ["recorder"]
 
 ASK: Any = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}

@@ -14,9 +14,11 @@ from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, Send
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.langgraph_programs import asks_for, model, recorder, steps
-
-__all__ = ["recorder"]
+from tests.integrations.langgraph_programs import (
+    asks_for,
+    model,
+    steps,
+)
 
 
 def answer(call_id: str, form: str) -> Any:

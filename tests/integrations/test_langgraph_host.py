@@ -36,12 +36,9 @@ from tests.integrations.langgraph_programs import (
     model,
     named,
     recorded,
-    recorder,
     says,
     tree,
 )
-
-__all__ = ["recorder"]
 
 ASK = {"messages": [("user", "1 + 2?")]}
 

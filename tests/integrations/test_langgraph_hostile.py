@@ -22,9 +22,14 @@ from blamespan import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook
-from tests.integrations.langgraph_programs import asks_for, calculator, chain, named, recorded, recorder, says
-
-__all__ = ["recorder"]
+from tests.integrations.langgraph_programs import (
+    asks_for,
+    calculator,
+    chain,
+    named,
+    recorded,
+    says,
+)
 
 ASK: Any = {"messages": [("user", "1 + 2?")]}
 

@@ -31,13 +31,10 @@ from tests.integrations.langgraph_programs import (
     chain,
     model,
     named,
-    recorder,
     says,
     steps,
     tree,
 )
-
-__all__ = ["recorder"]
 
 ASK = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}

@@ -25,12 +25,9 @@ from tests.integrations.autogen_runs import (
     drawn,
     named,
     only,
-    recorder,
     trace_of,
 )
 from tests.integrations.drawing import literal
-
-__all__ = ["recorder"]
 
 
 def team(answer: str = "12 * 3 = 35", name: str = "desk") -> RoundRobinGroupChat:

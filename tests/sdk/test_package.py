@@ -125,8 +125,11 @@ def test_every_error_is_a_blamespan_error() -> None:
     """One except clause catches all we raise on purpose."""
     from blamespan import errors
 
-    for name in errors.__all__:
-        assert issubclass(getattr(errors, name), BlamespanError)
+    raised = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind.__module__ == errors.__name__]
+
+    assert len(raised) > 5
+    for kind in raised:
+        assert issubclass(kind, BlamespanError)
 
 
 @pytest.mark.parametrize(("group", "most"), [([], 14), (["lab"], 8)])
@@ -199,7 +202,7 @@ def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pyte
     [
         ("numpy", ["analyze", "x.jsonl"], "model"),
         ("numpy", ["lab", "evaluate", "aegis", "--data", "x"], "model"),
-        ("sklearn", ["lab", "train", "x.toml", "--data", "x"], "train"),
+        ("sklearn", ["lab", "train", "lexical", "--data", "x"], "train"),
         ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
         ("platformdirs", ["collect"], "collector"),
         ("google.rpc", ["collect", "--journal", "x", "--out", "x.jsonl"], "collector"),

@@ -9,7 +9,7 @@ import numpy as np
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
-from blamespan_lab.lexical.labelled_agents import LabelledRun, labelled_runs
+from blamespan_lab.train.lexical.labelled_agents import LabelledRun, labelled_runs
 
 SAYS_OF_MODE = {
     "FM-1.3": "let us add another extra redundant paragraph",

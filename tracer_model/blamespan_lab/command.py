@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -18,25 +18,22 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
 from blamespan.tracers import DEFAULT_TRACER, REPLACED
-from blamespan_lab.feedback.command import evaluate_feedback
 
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
     from blamespan.importing.recorded import RecordedRun
     from blamespan.labels.people import PersonLabel
     from blamespan.tracers import Tracer
-    from blamespan_lab.edits.generate import Side
-    from blamespan_lab.measuring.labels import Joined, Labels
+    from blamespan_lab.make.edits.generate import Side
+    from blamespan_lab.measure.labels import Joined, Labels
     from blamespan_tracer.alternatives.lexicon import Lexicon
-
-__all__ = ["evaluate", "train"]
 
 _PATH = click.Path(path_type=Path)
 _BATCH_RUNS = 50
 
 
 @click.command()
-@click.argument("recipe", type=_PATH, required=False)
+@click.argument("recipe", required=False)
 @click.option(
     "--data", type=_PATH, help="Folder that holds the files the recipe names; or traces.  [without a recipe: the store]"
 )
@@ -59,7 +56,7 @@ _BATCH_RUNS = 50
     "--updates", type=click.IntRange(min=1), help="Language models: of each stage, to see that it starts and fits."
 )
 def train(
-    recipe: Path | None,
+    recipe: str | None,
     data: Path | None,
     labels: Path | None,
     out: Path | None,
@@ -70,14 +67,15 @@ def train(
 ) -> None:
     """Train a tracer by RECIPE, or teach `auto` by labels.
 
-    RECIPE is a TOML file. Labels are those of `blamespan annotate`, and known outcomes.
+    RECIPE is a bundled name or a TOML file. Labels are those of `blamespan annotate`, and known outcomes.
 
-    Example:  blamespan lab train tracer_model/recipes/lexical.toml --data ~/data/aegis
+    Example:  blamespan lab train lexical --data ~/data/aegis
 
     Example:  blamespan lab train --labels labels.jsonl --data traces/
     """
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.toml_records import peek
+    from blamespan_lab.recipes import find_recipe, peek
+    from blamespan_lab.train import RECIPES
 
     if outcomes and recipe is None:
         with log_to_stderr("learning outcomes"):
@@ -87,48 +85,39 @@ def train(
         raise ConfigError(
             "expected a RECIPE, --labels FILE or --outcomes, got none or several. See `blamespan lab train --help`"
         )
-    model = peek(recipe, "model") if recipe is not None else ""
-    if updates is not None and model != "language-model":
-        raise ConfigError(
-            f"--updates is for recipes of language models, got it for {(recipe or labels)!s}. Leave it out"
-        )
     if labels is not None:
         with log_to_stderr("learning from labels"):
             _learn_steps(labels, data, out, seed or 0)
         return
+    assert recipe is not None
+    path = find_recipe(recipe, RECIPES)
+    model = str(peek(path, "model"))
+    if model in REPLACED:
+        raise ConfigError(
+            f"{path.name}: expected a model that can be trained, got {model!r}, which is no more. Take "
+            f"{REPLACED[model]!r}, as in the recipe `language-model-8b`"
+        )
+    if model not in _TRAIN:
+        raise ConfigError(
+            f"{path.name}: expected model as one of {', '.join(_TRAIN)}, got {model!r}. Correct the recipe"
+        )
+    if updates is not None and model != "language-model":
+        raise ConfigError(f"--updates is for recipes of language models, got it for {str(path)!r}. Leave it out")
     if data is None:
         raise ConfigError("expected --data FOLDER, got none. It holds the files that the recipe names")
-    assert recipe is not None
-    with log_to_stderr(f"training {recipe.stem}"):
-        _train_by_recipe(str(model), recipe, data, out, seed, updates)
+    with log_to_stderr(f"training {path.stem}"):
+        _TRAIN[model](path, data, out or _run_folder(path.stem), seed, updates)
 
 
-def _train_by_recipe(
-    model: str, recipe: Path, data: Path, out: Path | None, seed: int | None, updates: int | None
-) -> None:
-    folder = out or _run_folder(recipe.stem)
-    if model == "network":
-        _train_network(recipe, data, out, seed)
-    elif model == "auto":
-        _train_auto(recipe, data, folder, seed)
-    elif model == "language-model":
-        _train_language_model(recipe, data, folder, seed, updates)
-    elif model in REPLACED:
-        raise ConfigError(
-            f"{recipe.name}: expected a model that can be trained, got {model!r}, which is no more. Take "
-            f"{REPLACED[model]!r}, as in tracer_model/recipes/language-model-8b.toml"
-        )
-    else:
-        _train_lexical(recipe, data, out, seed)
+def _train_lexical(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
+    from blamespan_lab.recipes import read_recipe
+    from blamespan_lab.train import RECIPES
+    from blamespan_lab.train.lexical.recipe import LexicalRecipe
+    from blamespan_lab.train.lexical.training import train as train_lexical
 
-
-def _train_lexical(path: Path, data: Path, out: Path | None, seed: int | None) -> None:
-    from blamespan_lab.lexical.recipe import read_recipe
-    from blamespan_lab.lexical.training import train as train_lexical
-
-    recipe = read_recipe(path)
+    recipe = read_recipe(LexicalRecipe, path, RECIPES)
     recipe = recipe if seed is None else replace(recipe, seed=seed)
-    trained = train_lexical(recipe, data, out or _run_folder(recipe.name))
+    trained = train_lexical(recipe, data, out)
     held_out = trained.held_out
     click.echo(f"held out     {held_out.n} runs of {recipe.data.held_out_percent} % of the questions")
     click.echo(f"pair F1      {held_out.pair_f1:.1f} %")
@@ -141,14 +130,17 @@ def _train_lexical(path: Path, data: Path, out: Path | None, seed: int | None) -
     )
 
 
-def _train_auto(path: Path, data: Path, out: Path, seed: int | None) -> None:
-    from blamespan_lab.auto.recipe import read_auto_recipe
-    from blamespan_lab.auto.training import train_auto
+def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
+    from blamespan_lab.measure.who_and_when import evaluate_subset
+    from blamespan_lab.recipes import read_recipe
+    from blamespan_lab.train import RECIPES
+    from blamespan_lab.train.auto import AutoRecipe, train_auto
 
-    recipe = read_auto_recipe(path)
+    recipe = read_recipe(AutoRecipe, path, RECIPES)
     trained = train_auto(recipe if seed is None else replace(recipe, seed=seed), path.parent, data, out)
-    for title, by_subset in (("cross-fitted", trained.cross_fitted), ("left out", trained.left_out)):
-        for subset, figures in by_subset.items():
+    for title, verdicts in (("cross-fitted", trained.cross_fitted), ("left out", trained.left_out)):
+        for subset, runs in trained.labelled.items():
+            figures = evaluate_subset(runs, verdicts[subset])
             click.echo(
                 f"{title} {subset}, {figures['n']} runs: step {figures['step']:.1f} %, "
                 f"agent {figures['agent']:.1f} %, top 3 {figures['top3']:.1f} %"
@@ -162,13 +154,15 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None) -> None:
     click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
 
 
-def _train_network(path: Path, data: Path, out: Path | None, seed: int | None) -> None:
-    from blamespan_lab.network.recipe import read_network_recipe
-    from blamespan_lab.network.training import train_network
+def _train_network(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
+    from blamespan_lab.recipes import read_recipe
+    from blamespan_lab.train import RECIPES
+    from blamespan_lab.train.network.recipe import NetworkRecipe
+    from blamespan_lab.train.network.training import train_network
 
-    recipe = read_network_recipe(path)
+    recipe = read_recipe(NetworkRecipe, path, RECIPES)
     recipe = recipe if seed is None else replace(recipe, seed=seed)
-    trained = train_network(recipe, data, out or _run_folder(recipe.name))
+    trained = train_network(recipe, data, out)
     for title, figures in (
         ("tasks", trained.held_out.tasks),
         ("families, topologies", trained.held_out.recipes),
@@ -189,9 +183,11 @@ def _train_network(path: Path, data: Path, out: Path | None, seed: int | None) -
 
 def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
     """Train a language model; *updates* replaces those of each stage, to see that it starts, and what it takes."""
-    from blamespan_lab.language_model import read_language_model_recipe, train_language_model
+    from blamespan_lab.recipes import read_recipe
+    from blamespan_lab.train import RECIPES
+    from blamespan_lab.train.language_model import LanguageModelRecipe, train_language_model
 
-    recipe = read_language_model_recipe(path)
+    recipe = read_recipe(LanguageModelRecipe, path, RECIPES)
     if updates is not None:
         grpo = replace(recipe.grpo, updates=updates if recipe.grpo.updates else 0)
         recipe = replace(recipe, sft=replace(recipe.sft, updates=updates), grpo=grpo)
@@ -216,6 +212,15 @@ def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, u
     click.echo(f"use it       {use}")
 
 
+_TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None, int | None], None]] = {
+    "auto": _train_auto,
+    "language-model": _train_language_model,
+    "lexical": _train_lexical,
+    "network": _train_network,
+}
+"""Trains by a recipe, prints its figures, and writes a run directory, by the recipe's `model`."""
+
+
 def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: int) -> None:
     """Learn a head for steps from people's labels, print what it changes, and write it.
 
@@ -224,7 +229,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         BlamespanError: if the labels or the store cannot be read.
     """
     from blamespan.labels.people import by_run
-    from blamespan_lab.labels.learning import agreed_run, learn_step_head, read_steps
+    from blamespan_lab.train.labels.learning import agreed_run, learn_step_head, read_steps
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.step_head import STEP_HEAD_FILE
 
@@ -266,7 +271,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     """
     require("sklearn", "train")
     from blamespan.labels.people import by_run
-    from blamespan_lab.outcomes.learning import apply_labels, learn_head, read_outcomes
+    from blamespan_lab.train.outcomes.learning import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 
@@ -334,9 +339,6 @@ def evaluate() -> None:
     """Measure a tracer on labelled runs, beside baselines."""
 
 
-evaluate.add_command(evaluate_feedback)
-
-
 @evaluate.command("aegis")
 @click.option("--data", type=_PATH, required=True, help="AEGIS file, e.g. validation.jsonl.xz.")
 @click.option("--tracer", "name", default="lexical", show_default=True, help="An installed tracer, or a weights file.")
@@ -348,8 +350,8 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
     Example:  blamespan lab evaluate aegis --data ~/data/aegis/validation.jsonl.xz
     """
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.measuring.aegis import evaluate_aegis
-    from blamespan_lab.measuring.tables import print_aegis
+    from blamespan_lab.measure.aegis import evaluate_aegis
+    from blamespan_lab.measure.tables import print_aegis
     from blamespan_lab.recorded_runs import read_runs
 
     with log_to_stderr("evaluating on AEGIS"):
@@ -358,7 +360,7 @@ def evaluate_on_aegis(data: Path, name: str, train_file: Path | None, *, as_json
         verdicts = _attribute(tracer, runs)
         more: dict[str, list[Set[tuple[str, str]]]] = {}
         if train_file is not None:
-            from blamespan_lab.measuring.aegis import tfidf_answers
+            from blamespan_lab.measure.aegis import tfidf_answers
 
             more["tfidf_one_vs_rest"] = [*tfidf_answers(list(read_runs("aegis", train_file)), runs)]
         lexicon: Lexicon | None = getattr(tracer, "lexicon", None)
@@ -380,8 +382,9 @@ def evaluate_on_who_and_when(data: Path, name: str, *, as_json: bool) -> None:
     Example:  blamespan lab evaluate who-and-when --data ~/data/who_and_when
     """
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.measuring.tables import print_steps
-    from blamespan_lab.measuring.who_and_when import SUBSETS, evaluate_subset, read_subset
+    from blamespan_lab.measure.tables import print_steps
+    from blamespan_lab.measure.who_and_when import evaluate_subset
+    from blamespan_lab.recorded_runs import SUBSETS, read_subset
 
     with log_to_stderr("evaluating on Who&When"):
         subsets = {subset: read_subset(data / subset) for subset in SUBSETS}
@@ -407,8 +410,9 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
     Example:  blamespan lab evaluate steps ~/data/bigbench_mistake/*.jsonl.xz --tracer network
     """
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.measuring.tables import print_steps
-    from blamespan_lab.measuring.who_and_when import evaluate_subset, read_labelled_steps
+    from blamespan_lab.measure.tables import print_steps
+    from blamespan_lab.measure.who_and_when import evaluate_subset
+    from blamespan_lab.recorded_runs import read_labelled_steps
 
     with log_to_stderr("evaluating labelled steps"):
         runs = {str(path): read_labelled_steps(path) for path in dict.fromkeys(paths)}
@@ -439,10 +443,10 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
     Example:  blamespan lab evaluate generated --data ~/data/heldout --tracer network
     """
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.corpus.storage import read_corpus
-    from blamespan_lab.measuring.clean import hide_outcome
-    from blamespan_lab.measuring.generated import evaluate_generated
-    from blamespan_lab.measuring.tables import print_generated
+    from blamespan_lab.make.corpus.storage import read_corpus
+    from blamespan_lab.measure.clean import hide_outcome
+    from blamespan_lab.measure.generated import evaluate_generated
+    from blamespan_lab.measure.tables import print_generated
 
     with log_to_stderr("evaluating on a generated corpus"):
         tracer = _load_tracer(name)
@@ -466,7 +470,7 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     Example:  blamespan lab evaluate clean ~/data/tau_bench/gpt-4o-airline.json.xz
     """
-    from blamespan_lab.measuring.clean import evaluate_clean, hide_outcome
+    from blamespan_lab.measure.clean import evaluate_clean, hide_outcome
     from blamespan_lab.recorded_runs import read_recorded
 
     runs = [run for path in paths for run in read_recorded(path) if run.trace.outcome == "succeeded"]
@@ -504,13 +508,13 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
 
     Example:  blamespan lab evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
     """
-    from blamespan_lab.measuring.check_rates import count_broken, write_rates
+    from blamespan_lab.measure.check_rates import count_broken, write_rates
     from blamespan_lab.recorded_runs import read_recorded
     from blamespan_tracer.checks.alarms import PLAYED, weigh
 
     corpora = {path.name.partition(".")[0]: read_recorded(path) for path in paths}
     if played:
-        from blamespan_lab.measuring.playing import play
+        from blamespan_lab.measure.playing import play
 
         corpora[PLAYED] = iter(play([run for path in played for run in read_recorded(path)]))
     rates = count_broken(corpora)
@@ -551,8 +555,8 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
     for package in ("autogen_ext", "langgraph") if played else ():
         require(package, "demo")
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.measuring.programs import evaluate_programs
-    from blamespan_lab.measuring.tables import print_programs
+    from blamespan_lab.measure.programs import evaluate_programs
+    from blamespan_lab.measure.tables import print_programs
     from blamespan_lab.recorded_runs import read_recorded
 
     with log_to_stderr("evaluating programs"):
@@ -566,7 +570,7 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
                     f"expected labelled runs in {str(path)!r}, got none. Name a file or folder that has some"
                 )
             if played:
-                from blamespan_lab.measuring.playing import play
+                from blamespan_lab.measure.playing import play
 
                 runs = play(runs)
             figures[str(path)] = evaluate_programs(runs, tracer)
@@ -590,10 +594,10 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
     """
     require("sklearn", "train")
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.measuring.outcomes import evaluate_outcomes
-    from blamespan_lab.measuring.tables import print_outcomes
-    from blamespan_lab.outcomes.learning import read_outcomes
+    from blamespan_lab.measure.outcomes import evaluate_outcomes
+    from blamespan_lab.measure.tables import print_outcomes
     from blamespan_lab.recorded_runs import read_recorded
+    from blamespan_lab.train.outcomes.learning import read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
 
     with log_to_stderr("evaluating on outcomes"):
@@ -634,10 +638,10 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
     """
     from blamespan.importing.recorded import RecordedRun
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.edits.generate import read_pairs
-    from blamespan_lab.measuring.clean import hide_outcome
-    from blamespan_lab.measuring.pairs import evaluate_moves, evaluate_pairs, join_verdicts, list_moves, runs_of_pairs
-    from blamespan_lab.measuring.tables import print_pairs
+    from blamespan_lab.make.edits.generate import read_pairs, runs_of_pairs
+    from blamespan_lab.measure.clean import hide_outcome
+    from blamespan_lab.measure.pairs import evaluate_moves, evaluate_pairs, join_verdicts, list_moves
+    from blamespan_lab.measure.tables import print_pairs
 
     with log_to_stderr("evaluating on pairs"):
         tracer = _load_tracer(name)
@@ -657,27 +661,45 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
         print_pairs(data.name, tracer.identity.name, figures)
 
 
-@evaluate.command("paradigms")
-@click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate edits` made.")
-@_JSON
-def evaluate_on_paradigms(data: Path, *, as_json: bool) -> None:
-    """Compare ways to train what points at contradicted steps: supervised, contrastive, by AgenTracer's reward.
+@evaluate.command("feedback")
+@click.option("--tasks", type=click.IntRange(1), default=60, show_default=True, help="How many.")
+@click.option("--rounds", type=click.IntRange(1, 20), default=4, show_default=True, help="Attempts at each.")
+@click.option(
+    "--mistakes", type=click.FloatRange(0, 1), default=0.06, show_default=True, help="Chance of each mistake."
+)
+@click.option("--heed", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Attention paid to feedback.")
+@click.option(
+    "--stubborn", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="Chance to err alike again."
+)
+@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document and nothing else.")
+def evaluate_on_feedback(
+    tasks: int,
+    rounds: int,
+    mistakes: float,
+    heed: float,
+    stubborn: float,
+    tracer_name: str,
+    seed: int,
+    wants_json: bool,
+) -> None:
+    """Measure task success per round on the bundled suite: with feedback, without, and with plain self-refine.
 
-    Each is fitted to the pairs to learn from and measured on held-out ones, by evidence alone.
-
-    Example:  blamespan lab evaluate paradigms --data ~/data/edits
+    What simulated agents make of feedback is an assumption (--heed, --stubborn); docs/how-to/retry.md says which.
+    Where BLAMESPAN_SUITE_URL is set, the LLM there plays the agents instead.
     """
-    from blamespan_lab.auto.recipe import AutoRecipe
-    from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.measuring.paradigms import compare_paradigms
-    from blamespan_lab.measuring.tables import print_paradigms
+    from blamespan.tracers import load_tracer
+    from blamespan_lab.measure.feedback import Suite, measure, print_measured
 
-    with log_to_stderr("comparing paradigms"):
-        figures = compare_paradigms(AutoRecipe("paradigms"), data)
-    if as_json:
+    suite = Suite(tasks, rounds, mistakes, heed, stubborn, seed)
+    figures: dict[str, Any] = measure(suite, load_tracer(tracer_name))
+    if not figures["tasks"]:
+        raise ConfigError("expected tasks to be run, got none that were. Is a framework installed?")
+    if wants_json:
         click.echo(json.dumps(figures))
     else:
-        print_paradigms(data.name, figures)
+        print_measured(figures)
 
 
 @evaluate.command("schemata")
@@ -689,9 +711,9 @@ def evaluate_on_schemata(data: Path, *, as_json: bool) -> None:
     Example:  blamespan lab evaluate schemata --data corpora/small
     """
     from blamespan_lab.console import log_to_stderr
-    from blamespan_lab.corpus.storage import read_corpus
-    from blamespan_lab.measuring.schemata import evaluate_schemata
-    from blamespan_lab.measuring.tables import print_schemata
+    from blamespan_lab.make.corpus.storage import read_corpus
+    from blamespan_lab.measure.schemata import evaluate_schemata
+    from blamespan_lab.measure.tables import print_schemata
 
     with log_to_stderr("evaluating schemata"):
         figures = evaluate_schemata(list(read_corpus(data, "all")))
@@ -714,8 +736,8 @@ def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, na
     Example:  blamespan lab evaluate labels results.jsonl --labels labels.jsonl
     """
     from blamespan.labels.people import by_run
-    from blamespan_lab.measuring.labels import evaluate_labels
-    from blamespan_lab.measuring.tables import print_labels
+    from blamespan_lab.measure.labels import evaluate_labels
+    from blamespan_lab.measure.tables import print_labels
 
     labels = by_run(_read_labels(labels_file))
     joined = _join_labels(results_or_traces, name, labels)
@@ -740,7 +762,7 @@ def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, na
 def _join_labels(paths: Sequence[str], name: str, labels: Labels) -> dict[str, Joined]:
     """Read results where *paths* hold some, else judge traces."""
     from blamespan.analysis.results.rows import read_rows
-    from blamespan_lab.measuring.labels import join_results, join_runs
+    from blamespan_lab.measure.labels import join_results, join_runs
 
     try:
         for path in paths:

@@ -14,7 +14,8 @@ from blamespan.analysis.sources import runs_in
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
 
-__all__ = ["group_by_task", "is_held_out", "read_recorded", "read_runs"]
+SUBSETS = ("algorithm-generated", "hand-crafted")
+"""Folders of Who&When."""
 
 _MOST_SHARED = 0.5
 """Where more runs than this share of all are of one task, each is a group of its own."""
@@ -40,6 +41,38 @@ def read_recorded(source: str | Path) -> Iterator[RecordedRun]:
         ConfigError: if there is no such file or stored run, it is of no known format, or none of it can be read.
     """
     yield from _readable(source, "recorded runs", lambda: runs_in([source]))
+
+
+def read_subset(folder: Path) -> list[RecordedRun]:
+    """Read the labelled runs of one subset, in the order of their file names.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    runs = [run for path in sorted(folder.glob("*.json")) for run in read_runs("who-and-when", path)]
+    labelled = [run for run in runs if run.faults and run.faults[0].step is not None]
+    if not labelled:
+        raise ConfigError(
+            f"expected labelled Who&When runs in {str(folder)!r}, got {len(runs)} files with none. "
+            f"Give --data the folder that holds {' and '.join(SUBSETS)}."
+        )
+    return labelled
+
+
+def read_labelled_steps(path: str | Path) -> list[RecordedRun]:
+    """Read those runs of *path*, of any format, whose labels name the step.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    runs = list(read_recorded(path))
+    labelled = [run for run in runs if run.faults and run.faults[0].step is not None]
+    if not labelled:
+        raise ConfigError(
+            f"expected runs with a labelled step in {str(path)!r}, got {len(runs)} without. Name another file; labels "
+            "that people made beside the runs are for: blamespan lab evaluate labels"
+        )
+    return labelled
 
 
 def _readable(

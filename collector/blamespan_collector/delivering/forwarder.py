@@ -21,7 +21,6 @@ from blamespan.annotate import cut
 from blamespan.errors import ConfigError
 from blamespan.http_client import HttpResponse
 from blamespan_collector.delivering.backend import (
-    MAX_BATCH_BYTES,
     RULE,
     AttemptLimit,
     BackendAccess,
@@ -44,8 +43,6 @@ from blamespan_collector.delivering.sinks import (
 from blamespan_collector.receiving.signals import SERVICES, ExportResponse, OtlpService
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.wire.outgoing import Kind
-
-__all__ = ["MAX_BATCH_BYTES", "GrpcForwarder", "HttpForwarder", "forwarder", "http_failure"]
 
 _logger = logging.getLogger("blamespan.collector")
 

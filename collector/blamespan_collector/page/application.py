@@ -25,7 +25,7 @@ from blamespan.labels.people import MAX_NAME_CHARS
 from blamespan.otlp.json import request_to_document
 from blamespan.rebuilding.continuing import WAITS
 from blamespan.trace import Outcome
-from blamespan_collector.page.comparison import compare
+from blamespan_collector.page.comparison import MOST_COMPARED, compare
 from blamespan_collector.page.guarding import Guarded
 from blamespan_collector.page.labelling import Labelling
 from blamespan_collector.page.rendering import ASSETS, asset, render
@@ -178,7 +178,7 @@ class _Page:
             )
         views = [self._first_run(trace_view(self._load_run(trace_id).spans)) for trace_id in chosen]
         left, right = views
-        return _html("compare.html", comparison=compare(left, right), most=_PAGE_STEPS)
+        return _html("compare.html", comparison=compare(left, right), most=_PAGE_STEPS, most_compared=MOST_COMPARED)
 
     def _goes_on_in(self, trace_id: str) -> list[str]:
         """List the stored traces with a run that goes on from one of this trace, the first to start first."""

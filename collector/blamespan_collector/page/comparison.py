@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from blamespan_collector.page.view import RunView, StepView
+from blamespan.analysis.showing.run_view import RunView, StepView
 
 __all__ = ["Comparison", "StepPair", "compare"]
 
-_MOST_STEPS = 1_000
+MOST_COMPARED = 1_000
+"""Steps of each run that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class Comparison:
 
 def compare(left: RunView, right: RunView) -> Comparison:
     """Align the steps of two runs."""
-    pairs = tuple(_pairs(left.steps[:_MOST_STEPS], right.steps[:_MOST_STEPS]))
-    left_out = max(0, len(left.steps) - _MOST_STEPS) + max(0, len(right.steps) - _MOST_STEPS)
+    pairs = tuple(_pairs(left.steps[:MOST_COMPARED], right.steps[:MOST_COMPARED]))
+    left_out = max(0, len(left.steps) - MOST_COMPARED) + max(0, len(right.steps) - MOST_COMPARED)
     return Comparison(left, right, pairs, next((pair for pair in pairs if not pair.is_same), None), left_out)
 
 

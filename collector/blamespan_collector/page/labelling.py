@@ -24,6 +24,7 @@ from starlette.routing import Route
 from blamespan.analysis.labelling.choices import MODES
 from blamespan.analysis.labelling.dialogue import said_by
 from blamespan.analysis.showing.legible import clean
+from blamespan.analysis.showing.run_view import RunView
 from blamespan.attribution import Attribution
 from blamespan.errors import UnreadableInput
 from blamespan.labels.file import LABELS_FILE, LabelsFile
@@ -31,7 +32,6 @@ from blamespan.labels.people import Answer, PersonLabel, by_run
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import runs_of
-from blamespan_collector.page.view import RunView
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 

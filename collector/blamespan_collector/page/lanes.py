@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from blamespan_collector.page.view import RunView, StepView
+from blamespan.analysis.showing.run_view import RunView, StepView
 
 __all__ = ["MOST_STEPS", "Cell", "Lanes", "Stretch", "lanes_of"]
 

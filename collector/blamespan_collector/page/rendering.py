@@ -11,7 +11,9 @@ from markupsafe import Markup
 
 from blamespan.analysis.showing.claims import last_word
 from blamespan.analysis.showing.html_pages import digest_source, load_templates
+from blamespan.analysis.showing.verdicts import verification_text
 from blamespan_collector.page.claim_graph import draw_claims
+from blamespan_collector.page.folding import fold_texts
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.markdown import passages_to_html
 
@@ -45,8 +47,10 @@ def _environment() -> Environment:
     environment.filters.update(
         html=passages_to_html,
         draw_claims=draw_claims,
+        fold=fold_texts,
         lanes=lanes_of,
         last_word=last_word,
+        verified=verification_text,
         pairs=lambda values: [(value, value) for value in values],
     )
     environment.globals["inline"] = _inline

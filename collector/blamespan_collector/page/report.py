@@ -17,6 +17,7 @@ from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.analysis.sources import runs_in
 from blamespan.annotate import annotate
 from blamespan.errors import ConfigError, UnreadableInput
@@ -27,7 +28,6 @@ from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 from blamespan_collector.page.rendering import asset_policy, render
-from blamespan_collector.page.view import RunView, view_of
 
 _MOST_RUNS = 50
 """Runs shown: a browser opens that many at once."""

@@ -10,6 +10,7 @@ from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import clean
+from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.annotate import is_verdict
 from blamespan.errors import BlamespanError
 from blamespan.rebuilding.continuing import is_waiting, link_to_earlier
@@ -18,7 +19,6 @@ from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import verdict_of
-from blamespan_collector.page.view import RunView, view_of
 
 __all__ = ["LaterVerdict", "TraceView", "trace_view"]
 

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from blamespan.annotate import step_numbers
-from blamespan.evaluations import BLAME, FAILURE, Evaluation, evaluations_of
+from blamespan.evaluations import Evaluation, evaluations_of
 from blamespan.pipeline import AttributedRun
-
-__all__ = ["BLAME", "FAILURE", "Evaluation", "evaluations", "read_evaluations", "write_evaluations"]
 
 
 def evaluations(runs: Iterable[AttributedRun]) -> list[Evaluation]:

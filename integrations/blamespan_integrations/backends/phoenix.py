@@ -10,15 +10,14 @@ from urllib.parse import quote
 
 from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.evaluations import as_phoenix_annotation
+from blamespan.http_client import Params
 from blamespan.importing.backends import Address, Reader, Writer
 from blamespan.importing.selection import Selection
-from blamespan_integrations.backends._api import BackendApi, Params, objects_in, read_headers, text_in
+from blamespan_integrations.backends._api import BackendApi, objects_in, read_headers, text_in
 from blamespan_integrations.backends._traces import TraceReader
 from blamespan_integrations.backends._writing import BatchWriter, Result, list_evaluations
 from blamespan_integrations.importers._span_files import SpanItem, read_records
 from blamespan_integrations.importers.phoenix import spans_of_row
-
-__all__ = ["PhoenixBackend"]
 
 _KEY, _HEADERS = "PHOENIX_API_KEY", "BLAMESPAN_PHOENIX_HEADERS"
 _DEFAULT_PROJECT = "default"

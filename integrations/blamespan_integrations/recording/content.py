@@ -25,10 +25,8 @@ from blamespan_integrations.recording.json_encoding import (
     quote_json,
     replace_surrogates,
 )
-from blamespan_integrations.recording.masking import MASKED, REMEMBERED_CHARS, UUID, Masker
-from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET
-
-__all__ = ["ContentPolicy", "Contents"]
+from blamespan_integrations.recording.masking import REMEMBERED_CHARS, UUID, Masker
+from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET, MASKED
 
 _MAX_NAME_CHARS = 512
 """Names of agents, tools and models are labels; one this long is a mistake, and back ends index them."""

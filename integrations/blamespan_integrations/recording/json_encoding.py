@@ -14,20 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
-from blamespan_integrations.recording.masking import MASKED, Masker
-from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET
-
-__all__ = [
-    "Json",
-    "Plain",
-    "encode",
-    "encode_spaced",
-    "fit_messages",
-    "fit_value",
-    "fits",
-    "quote_json",
-    "replace_surrogates",
-]
+from blamespan_integrations.recording.masking import Masker
+from blamespan_integrations.recording.secret_patterns import LONGEST_SECRET, MASKED
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

@@ -25,9 +25,9 @@ from blamespan.analysis.engines.outcomes import attribute_recorded
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.analysis.showing.verdicts import contradicted_of, order_text
-from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Attribution, Contradicted, verdict_word
+from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Attribution, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -320,46 +320,39 @@ def explain(run: ShownRun) -> Document:
     """Describe the verdict on a run, with what speaks for it."""
     trace, verdict = run.trace, run.verdict
     document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
+    rules = rules_of(trace, may_take_long=True) or ()
+    view = view_of(trace, verdict, rules, with_idle_suspects=True)
     if verdict is not None and verdict.abstained is None:
         if not verdict.names_suspects:
             document["doubt"] = f"{verdict.word}; the suspects are for the case that it failed"
         elif not verdict.has_evidence:
             document["doubt"] = NO_EVIDENCE
-        quotes: dict[int, list[str]] = {}
-        for item in verdict.evidence:
-            quotes.setdefault(item.index, []).append(clean(item.quote))
-        contradicted = contradicted_of(verdict)
-        ranked = verdict.ranked_steps()[:_MOST_SUSPECTS]
-        document["suspects"] = [
-            {
-                "step": blame.index,
-                "agent": printable(trace.steps[blame.index].agent),
-                "share_of_blame": round(blame.score, 3),
-                "said": _truncate(trace.steps[blame.index].content, _HEAD_CHARS),
-                "quotes": quotes.get(blame.index, []),
-                **_contradicted_json(contradicted.get(blame.index)),
-                "builds_on_steps": list(trace.steps[blame.index].inputs),
-            }
-            for blame in ranked
-        ]
-        if order := order_text(verdict):
-            document["order"] = order
+        document["suspects"] = [_suspect(view.steps[blame.index]) for blame in verdict.ranked_steps()[:_MOST_SUSPECTS]]
+        if view.order:
+            document["order"] = view.order
         document["tracer"] = f"{verdict.tracer.name} {verdict.tracer.version}"
     document["contradictions"] = [
         {"rule": rule.title, "step": rule.step, "quote": rule.quote, "reason": rule.reason}
-        for rule in rules_of(trace, may_take_long=True) or ()
+        for rule in rules
         if rule.outcome == "fail"
     ]
     document["notes"] = list(run.notes)
     return document
 
 
-def _contradicted_json(contradicted: Contradicted | None) -> Document:
-    """Lay out what a step contradicts; nothing where it contradicts nothing."""
-    if contradicted is None:
-        return {}
-    step = "task" if contradicted.index is None else contradicted.index
-    return {"contradicts": {"step": step, "quote": clean(contradicted.quote)}}
+def _suspect(item: StepView) -> Document:
+    """Lay out a step with what speaks for its blame."""
+    document = {
+        "step": item.step.index,
+        "agent": printable(item.agent),
+        "share_of_blame": round(item.score, 3),
+        "said": _truncate(item.step.content, _HEAD_CHARS),
+        "quotes": list(item.quotes),
+    }
+    if item.contradicts is not None:
+        step = "task" if item.contradicts.index is None else item.contradicts.index
+        document["contradicts"] = {"step": step, "quote": item.contradicts.quote}
+    return {**document, "builds_on_steps": list(item.step.inputs)}
 
 
 def shown_step(run: ShownRun, index: int) -> Document:

@@ -163,10 +163,11 @@ class SpanImporter(Importer, Protocol):
         ...
 
 
-def importers() -> list[Importer]:
-    """Load every installed importer, in the order of their names, then that of our own store of runs."""
-    store = find_part(_STORE_IMPORTER, _logger, "stores of runs are not read")
-    return [*map(load_importer, plugins(_GROUP)), *([] if store is None else [store()])]
+def importers() -> Iterator[Importer]:
+    """Load the installed importers as they are asked for, by name, then that of our own store of runs."""
+    yield from map(load_importer, plugins(_GROUP))
+    if (store := find_part(_STORE_IMPORTER, _logger, "stores of runs are not read")) is not None:
+        yield store()
 
 
 def load_importer(name: str) -> Importer:

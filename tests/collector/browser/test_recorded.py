@@ -22,6 +22,7 @@ from rich.console import Console
 
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import ShownRun, found_runs
 from blamespan.analysis.sources import pieces
 from blamespan.analysis.summary.command import summary
@@ -176,5 +177,6 @@ def _in_terminal(document: str, folder: Path) -> str:
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     assert isinstance(run, ShownRun)
     [verdict] = load_tracer().attribute([run.trace])
-    Picture(console, replace(run, source="traces.jsonl"), verdict, rules_of(run.trace)).print_run(every=False)
+    view = view_of(run.trace, verdict, rules_of(run.trace))
+    Picture(console, replace(run, source="traces.jsonl"), view).print_run(every=False)
     return re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="blamespan show"), flags=re.DOTALL)

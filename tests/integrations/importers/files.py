@@ -36,7 +36,7 @@ __all__ = [
     "with_status",
 ]
 
-IMPORTERS = importers()
+IMPORTERS = list(importers())
 FIXTURES = Path(__file__).parent / "recorded"
 
 

@@ -20,6 +20,7 @@ from blamespan.analysis.showing import claims as showing_claims
 from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
 from blamespan.analysis.showing.tables import RunTable, print_run
 from blamespan.analysis.showing.verdicts import without_idle_suspects
@@ -70,7 +71,7 @@ def drawn(
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
     console = Console(file=file, width=width, highlight=False, color_system=None)
     verdict = verdict or LongestStepTracer().attribute([shown.trace])[0]
-    Picture(console, shown, verdict, rules).print_run(every=every)
+    Picture(console, shown, view_of(shown.trace, verdict, rules)).print_run(every=every)
     file.flush()
     file.buffer.seek(0)
     return file.buffer.read().decode(encoding)
@@ -411,7 +412,7 @@ def test_decisions_of_a_guard_stand_at_their_step() -> None:
     run = ShownRun("here", replace(trace, steps=steps), None)
     [verdict] = LongestStepTracer().attribute([run.trace])
     out = io.StringIO()
-    picture = Picture(Console(file=out, width=100), run, verdict)
+    picture = Picture(Console(file=out, width=100), run, view_of(run.trace, verdict))
     picture.print_run(every=True)
     picture.print_step(1)
 

@@ -19,7 +19,7 @@ from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.taxonomy import EXTENSION, MAST
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.replay.labels import Decisive, FaultLabel, RunLabel
+from blamespan_lab.make.run_labels import Decisive, FaultLabel, RunLabel
 from tests.tracer_model.runs import trace
 
 _Test = TypeVar("_Test", bound=Callable[..., Any])

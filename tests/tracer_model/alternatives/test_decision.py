@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blamespan_lab.lexical.training import choose_thresholds
+from blamespan_lab.train.lexical.training import choose_thresholds
 from blamespan_tracer.alternatives.decision import Thresholds, decide
 from blamespan_tracer.numeric import sigmoid
 

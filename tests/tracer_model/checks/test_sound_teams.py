@@ -6,8 +6,8 @@ import pytest
 
 import blamespan
 from blamespan.testing import SpanRecorder
-from blamespan_lab.simulation.program import Program
-from blamespan_lab.simulation.tasks import FAMILIES
+from blamespan_lab.make.simulation.program import Program
+from blamespan_lab.make.simulation.tasks import FAMILIES
 from blamespan_tracer.alternatives.network.step_features import STEP_FEATURES, step_features
 from blamespan_tracer.checks import ExaminedRun
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracer_model.lab.lexical.test_lexical import write_aegis
+from tests.tracer_model.lab.train.lexical.test_lexical import write_aegis
 
 
 def blamespan(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -21,19 +21,19 @@ from blamespan.labels.people import PersonLabel
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.causes.trials import Trial
-from blamespan_lab.causes.verify import CallBudget, StepToVerify, verify
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.worker import CleanRun, FaultRun, RecordedTrial, ReplayRun, WrittenFault
-from blamespan_lab.replay.playback import Correction
-from blamespan_lab.replay.script import RecordedAnswer, Script, read_arguments, script_of
-from blamespan_lab.replay.steps import blamed_step
-from blamespan_lab.replay.user_program import Ran
-from blamespan_lab.replay.worker_pool import RunEnded, WorkerPool
-from blamespan_lab.stress.campaign import planned
-from blamespan_lab.stress.recipe import StressRecipe
-from blamespan_lab.stress.trial import Clean, Planned
-from blamespan_lab.stress.watching import longest_trace, seen_in
+from blamespan_lab.make.decision_steps import blamed_step
+from blamespan_lab.rerun.causes.trials import Trial
+from blamespan_lab.rerun.causes.verify import CallBudget, StepToVerify, verify
+from blamespan_lab.rerun.replay.playback import Correction
+from blamespan_lab.rerun.replay.script import RecordedAnswer, Script, read_arguments, script_of
+from blamespan_lab.rerun.replay.user_program import Ran
+from blamespan_lab.rerun.replay.worker_pool import RunEnded, WorkerPool
+from blamespan_lab.rerun.stress.campaign import planned
+from blamespan_lab.rerun.stress.recipe import StressRecipe
+from blamespan_lab.rerun.stress.trial import Clean, Planned
+from blamespan_lab.rerun.stress.watching import longest_trace, seen_in
 
 __all__ = ["BY", "Budget", "Campaign", "Made", "cost_of", "differences"]
 

@@ -25,8 +25,8 @@ from blamespan_lab.learn.folder import LearnFolder
 from blamespan_lab.learn.report import figures_of, lines_of
 from blamespan_lab.learn.training import train_team
 from blamespan_lab.learn.worker import CleanRun, RecordedTrial, serve
-from blamespan_lab.replay.worker_pool import RunEnded, WorkerPool
-from blamespan_lab.stress.recipe import StressRecipe
+from blamespan_lab.rerun.replay.worker_pool import RunEnded, WorkerPool
+from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 

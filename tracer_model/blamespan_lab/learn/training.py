@@ -11,7 +11,7 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.people import PersonLabel, by_run
 from blamespan.taxonomy import canonical
-from blamespan_lab.labels.learning import (
+from blamespan_lab.train.labels.learning import (
     LeftOutFigures,
     StepFigures,
     agreed_run,
@@ -19,7 +19,7 @@ from blamespan_lab.labels.learning import (
     measure_left_out,
     read_steps,
 )
-from blamespan_lab.outcomes.learning import OutcomeFigures, apply_labels, learn_head, read_outcomes
+from blamespan_lab.train.outcomes.learning import OutcomeFigures, apply_labels, learn_head, read_outcomes
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE

@@ -20,15 +20,15 @@ from blamespan.intercepting.boundaries import Answer, ContentT, Opportunity, Whe
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.worker_processes import Channel
-from blamespan_lab.causes.trials import try_corrections
-from blamespan_lab.replay.playback import Correction, PromptWatcher, current_attributes, exception_of
-from blamespan_lab.replay.script import RecordedResult, Script, read_arguments
-from blamespan_lab.replay.user_program import UserProgram, load_program
-from blamespan_lab.replay.worker_pool import send_error
-from blamespan_lab.stress.recipe import StressRecipe
-from blamespan_lab.stress.subjects import NamedSubject
-from blamespan_lab.stress.trial import Clean, Planned, run_with_fault
-from blamespan_lab.stress.watching import WatchedRun
+from blamespan_lab.rerun.causes.trials import try_corrections
+from blamespan_lab.rerun.replay.playback import Correction, PromptWatcher, current_attributes, exception_of
+from blamespan_lab.rerun.replay.script import RecordedResult, Script, read_arguments
+from blamespan_lab.rerun.replay.user_program import UserProgram, load_program
+from blamespan_lab.rerun.replay.worker_pool import send_error
+from blamespan_lab.rerun.stress.recipe import StressRecipe
+from blamespan_lab.rerun.stress.subjects import NamedSubject
+from blamespan_lab.rerun.stress.trial import Clean, Planned, run_with_fault
+from blamespan_lab.rerun.stress.watching import WatchedRun
 
 __all__ = ["CleanRun", "FaultRun", "Order", "RecordedTrial", "ReplayRun", "Worker", "WrittenFault", "serve"]
 

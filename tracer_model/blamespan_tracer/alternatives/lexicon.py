@@ -177,7 +177,7 @@ class Lexicon:
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             raise TracerUnavailable(
                 f"expected lexical weights ({FORMAT}) at {str(path)!r}, got {error}. "
-                "Reinstall blamespan, or train them: blamespan lab train tracer_model/recipes/lexical.toml --data DIR"
+                "Reinstall blamespan, or train them: blamespan lab train lexical --data DIR"
             ) from error
 
     @classmethod

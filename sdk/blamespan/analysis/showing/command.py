@@ -19,8 +19,8 @@ from blamespan.analysis.showing.judges import BrokenRule, rules_of
 from blamespan.analysis.showing.known_failures import known_failures_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
-from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
@@ -124,10 +124,8 @@ def _draw(
     if wants_claims:
         _show_claims(console, run, verdict, rules, as_json=as_json)
         return
-    if not suspects:
-        verdict = without_idle_suspects(verdict)
     known = known_failures_of(run.trace)
-    picture = Picture(console, run, verdict, rules, known)
+    picture = Picture(console, run, view_of(run.trace, verdict, rules, known=known, with_idle_suspects=suspects))
     if index is None:
         picture.print_run(every=every)
         return

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.judges import BrokenRule
-from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import clean, duration, number, when
 from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line, marked, marks_of, rows, shortened
+from blamespan.analysis.showing.run_view import RunView, StepView
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
-    contradicted_of,
     lead_text,
     mode_text,
-    order_text,
     verification_text,
 )
-from blamespan.annotate import read_verifications
-from blamespan.attribution import Attribution, Contradicted
-from blamespan.guarding.recorded import GuardMark, read_guard_mark
-from blamespan.trace import Step, Usage
+from blamespan.attribution import Attribution
+from blamespan.guarding.recorded import GuardMark
+from blamespan.trace import Usage
 
 __all__ = ["Picture"]
 
@@ -38,55 +33,25 @@ _MOST_NAMED = 8
 _DECISIVE = "bold red"
 
 
-@dataclass(frozen=True, slots=True)
-class _DrawnRun:
-    """What is derived of a run once.
-
-    Attributes:
-        shares: Of the blame, per step.
-        quotes: Evidence, as quoted, by step.
-        contradicted: What steps contradict, by step.
-        rules: Rules that are broken or left open, by step; those of the run under None.
-        suspects: Indices of the steps that hold most of the blame, the decisive one included.
-    """
-
-    shares: Sequence[float]
-    quotes: dict[int, list[str]]
-    contradicted: dict[int, Contradicted]
-    rules: dict[int | None, list[BrokenRule]]
-    suspects: frozenset[int]
-
-
 class Picture:
     """Draws a run.
 
     Args:
         console: Where to; its width and its colours are kept.
-        run: What.
-        verdict: Who is to blame.
-        rules: What checks say; None where none were checked.
-        known: Known failures that it shows.
+        run: Where the run comes from, and what is missing of it.
+        view: The run laid out, with a verdict.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        run: ShownRun,
-        verdict: Attribution,
-        rules: Sequence[BrokenRule] | None = None,
-        known: Sequence[KnownFailure] = (),
-    ) -> None:
-        self._known = known
+    def __init__(self, console: Console, run: ShownRun, view: RunView) -> None:
+        assert view.verdict is not None, "who draws has judged"
         self._console = console
         self._run = run
-        self._steps = run.trace.steps
-        self._verdict = verdict
+        self._view = view
+        self._steps = view.steps
+        self._verdict: Attribution = view.verdict
         self._marks: Marks = marks_of(console)
         self._lanes = AgentColumns(run.trace, console)
-        self._has_rules = rules is not None
-        self._facts = _facts(verdict, rules or ())
-        self._verified = {item.index: item for item in verdict.verified or read_verifications(run.trace)}
-        self._highest = max(self._facts.shares, default=0.0)
+        self._highest = max((item.score for item in view.steps), default=0.0)
 
     def print_run(self, *, every: bool) -> None:
         """Draw the whole run.
@@ -108,18 +73,18 @@ class Picture:
 
     def print_step(self, index: int) -> None:
         """Draw one step whole: all of its text, what it was given, and all that is known of it."""
-        step = self._steps[index]
-        self._print_facts([Text(f"step {index}", style="bold"), *self._facts_of(step)])
-        for name, text in self._known_of(step):
+        item = self._steps[index]
+        self._print_facts([Text(f"step {index}", style="bold"), *self._facts_of(item)])
+        for name, text in self._known_of(item):
             self._print(Text.assemble((f"{name}: ", "dim"), line(text)))
-        for rule in self._facts.rules[index]:
+        for rule in item.rules:
             self._print(_rule_text(rule))
         self._console.print()
-        self._print(marked(clean(step.content), self._facts.quotes[index], self._console, self._marks))
-        if step.input_text:
+        self._print(marked(clean(item.step.content), item.quotes, self._console, self._marks))
+        if item.step.input_text:
             self._console.print()
             self._say("what it was given, beside what steps before it said:", "dim")
-            self._print(Text(clean(step.input_text)))
+            self._print(Text(clean(item.step.input_text)))
 
     def _print_head(self) -> None:
         trace, verdict = self._run.trace, self._verdict
@@ -127,29 +92,27 @@ class Picture:
         self._say(f"task: {shortened(line(trace.task), 2 * self._console.width, self._marks)}" if trace.task else "")
         if verdict.abstained is not None:
             self._say(f"no verdict: {line(verdict.abstained)}", "bold yellow")
-        elif verdict.decisive_step is None:
+        elif self._view.decisive is None:
             self._say(f"{verdict.word}: --suspects names who would be to blame", "dim")
         else:
-            self._print_verdict(verdict, verdict.decisive_step)
+            self._print_verdict(self._view.decisive)
         if verdict.tracer.name:
             self._say(f"by {line(verdict.tracer.name)} {line(verdict.tracer.version)}", "dim")
         for note in self._run.notes:
             self._say(line(note), "yellow")
-        for known in self._known:
+        for known in self._view.known:
             self._say(str(known), "yellow")
-        for rule in self._facts.rules[None]:
+        for rule in self._view.broken:
             self._print(_rule_text(rule))
         self._print_agents()
 
     def _headline(self) -> list[str]:
-        trace, verdict = self._run.trace, self._verdict
-        start_ns = min((step.start_ns for step in self._steps), default=0)
-        took_ns = max((step.end_ns for step in self._steps), default=0) - start_ns
-        usage = _add_usage(step.usage for step in self._steps)
+        trace, verdict, view = self._run.trace, self._verdict, self._view
+        took_ns, usage = view.end_ns - view.start_ns, view.usage
         return [
             line(self._run.source),
             *([trace.outcome] if trace.outcome != "unknown" else []),
-            *([when(start_ns)] if when(start_ns) else []),
+            *([when(view.start_ns)] if when(view.start_ns) else []),
             _format_count(len(self._steps), "step"),
             _format_count(len(trace.agents), "agent"),
             *([duration(took_ns)] if took_ns > 0 else []),
@@ -157,22 +120,19 @@ class Picture:
             *([f"failure {verdict.failure_score:.2f}"] if verdict.abstained is None else []),
         ]
 
-    def _print_verdict(self, verdict: Attribution, decisive: int) -> None:
-        step, shares = verdict.steps[decisive], self._facts.shares
-        mode = verdict.mode_of(step.agent)
-        what = f", for {line(mode_text(verdict, step.agent))}, likelihood {mode.score:.2f}" if mode else ""
-        self._say(
-            f"{lead_text(verdict)}: {line(step.agent)} at step {decisive}, {step.score:.2f} of the blame{what}",
-            _DECISIVE,
-        )
-        ranked = verdict.ranked_steps()[: 1 + _SUSPECTS]
-        if others := ranked[1:]:
-            self._say("next suspects: " + ", ".join(f"step {i.index} {line(i.agent)} {i.score:.2f}" for i in others))
-            self._say(order_text(verdict), "dim")
-        if verdict.step_set:
-            held = sum(shares[index] for index in verdict.step_set)
-            verb = "holds" if len(verdict.step_set) == 1 else "hold"
-            self._say(f"step set: {_join_names(verdict.step_set)} {verb} {held:.2f} of the blame")
+    def _print_verdict(self, decisive: StepView) -> None:
+        view, verdict, agent = self._view, self._verdict, decisive.step.agent
+        what = f", for {line(mode_text(verdict, agent))}, likelihood {view.mode.score:.2f}" if view.mode else ""
+        share = f"{decisive.score:.2f} of the blame"
+        self._say(f"{lead_text(verdict)}: {line(agent)} at step {decisive.step.index}, {share}{what}", _DECISIVE)
+        if view.suspects:
+            others = (f"step {item.step.index} {line(item.agent)} {item.score:.2f}" for item in view.suspects)
+            self._say(f"next suspects: {', '.join(others)}")
+            self._say(view.order, "dim")
+        if view.step_set:
+            verb = "holds" if len(view.step_set) == 1 else "hold"
+            named = _join_names([item.step.index for item in view.step_set])
+            self._say(f"step set: {named} {verb} {view.held:.2f} of the blame")
 
     def _print_agents(self) -> None:
         """Print whose lane is whose, and how much of the blame each holds."""
@@ -189,18 +149,18 @@ class Picture:
         self._console.print()
 
     def _is_worth_a_line(self, index: int) -> bool:
-        facts, decisive = self._facts, self._verdict.decisive_step
+        item, decisive = self._steps[index], self._view.decisive
         return (
             len(self._steps) <= MOST_STEPS
             or index in (0, len(self._steps) - 1)
-            or facts.shares[index] >= SHARE_WORTH_A_LINE
-            or index == decisive
-            or (decisive is not None and index in self._steps[decisive].inputs)
+            or item.score >= SHARE_WORTH_A_LINE
+            or item.is_decisive
+            or (decisive is not None and index in decisive.step.inputs)
         )
 
     def _print_step(self, index: int) -> None:
-        step, is_suspect = self._steps[index], index in self._facts.suspects
-        is_decisive = index == self._verdict.decisive_step
+        item = self._steps[index]
+        step, is_decisive = item.step, item.is_decisive
         sign = Text(
             self._marks.decisive if is_decisive else self._marks.step,
             style=_DECISIVE if is_decisive else self._lanes.colours[step.agent],
@@ -213,40 +173,40 @@ class Picture:
         )
         others = Text.assemble(" " * 6, self._lanes.beside(index, self._marks), " ")
         room = max(20, self._console.width - others.cell_len)
-        body = [text for row in rows(self._facts_of(step), room) for text in self._fold(row, room)]
-        if is_suspect and (mode := mode_text(self._verdict, step.agent)):
+        body = [text for row in rows(self._facts_of(item), room) for text in self._fold(row, room)]
+        if item.is_suspect and (mode := mode_text(self._verdict, step.agent)):
             body += self._fold(Text(line(mode), style="red" if is_decisive else "yellow"), room)
-        body += self._content_lines(step, room, _LINES_OF_SUSPECT if is_suspect else _LINES)
-        if (mark := read_guard_mark(step)) is not None:
-            body += self._fold(
-                Text(_guard_text(mark), style="dim" if mark.action == "observe" else "yellow"), room, _LINES
-            )
-        if index in self._facts.contradicted:
-            body += self._fold(Text(f"contradicts {self._contradicted_by(index)}", style="yellow"), room, _LINES)
-        for rule in self._facts.rules[index]:
+        body += self._content_lines(item, room)
+        if item.guard is not None:
+            style = "dim" if item.guard.action == "observe" else "yellow"
+            body += self._fold(Text(_guard_text(item.guard), style=style), room, _LINES)
+        if item.contradicts is not None:
+            body += self._fold(Text(f"contradicts {self._contradicted_by(item)}", style="yellow"), room, _LINES)
+        for rule in item.rules:
             body += self._fold(_rule_text(rule), room, _LINES)
         for text in body:
             self._console.print(Text.assemble(first, text), no_wrap=True, crop=False, overflow="ignore")
             first = others
 
-    def _facts_of(self, step: Step) -> list[Text]:
+    def _facts_of(self, item: StepView) -> list[Text]:
         """List who did what, with how much of the blame, building on what, and what it took."""
-        marks, share = self._marks, self._facts.shares[step.index]
-        is_decisive = step.index == self._verdict.decisive_step
+        marks, step, share, verification = self._marks, item.step, item.score, item.verification
         tool = step.attributes.get(words.TOOL_NAME)
         style = f"bold {self._lanes.colours[step.agent]}"
         facts = [Text(shortened(line(step.agent), max(12, self._console.width // 4), marks), style=style)]
         if step.kind != "message":
             facts.append(Text(f"{step.kind}{f' {line(tool)[:40]}' if isinstance(tool, str) else ''}"))
         if share > 0:
-            facts.append(Text(f"{marks.bar(share, self._highest)} {share:.2f}", style="red" if is_decisive else ""))
-        if (verification := self._verified.get(step.index)) is not None:
+            facts.append(
+                Text(f"{marks.bar(share, self._highest)} {share:.2f}", style="red" if item.is_decisive else "")
+            )
+        if verification is not None:
             style = "bold red" if verification.outcome == "confirmed" else "dim"
             facts.append(Text(verification_text(verification), style=style))
         if step.inputs:
             named = _join_names(step.inputs)
             if self._console.width >= _WIDE and len(step.inputs) <= _MOST_NAMED:
-                named = ", ".join(f"{i} {shortened(line(self._steps[i].agent), 16, marks)}" for i in step.inputs)
+                named = ", ".join(f"{i} {shortened(line(self._steps[i].step.agent), 16, marks)}" for i in step.inputs)
             facts.append(Text(f"{marks.builds_on} {named}", style="dim"))
         if step.end_ns > step.start_ns:
             facts.append(Text(duration(step.end_ns - step.start_ns), style="dim"))
@@ -259,11 +219,12 @@ class Picture:
     def _tokens(self, usage: Usage) -> str:
         return f"{number(usage.input_tokens)} {self._marks.to} {number(usage.output_tokens)} tokens"
 
-    def _content_lines(self, step: Step, room: int, lines: int) -> list[Text]:
-        """Return what a step says, in so many lines, its evidence highlighted."""
-        quotes = [line(quote) for quote in self._facts.quotes[step.index]]
-        text = marked(excerpt(step.content, quotes, room * lines, self._marks), quotes, self._console, self._marks)
-        if step.index not in self._facts.suspects:
+    def _content_lines(self, item: StepView, room: int) -> list[Text]:
+        """Return what a step says, suspects at more length, its evidence highlighted."""
+        lines = _LINES_OF_SUSPECT if item.is_suspect else _LINES
+        quotes = [line(quote) for quote in item.quotes]
+        text = marked(excerpt(item.step.content, quotes, room * lines, self._marks), quotes, self._console, self._marks)
+        if not item.is_suspect:
             text.stylize_before("dim")
         return self._fold(text, room, lines)
 
@@ -278,39 +239,30 @@ class Picture:
             lines[-1].append(self._marks.more)
         return lines
 
-    def _known_of(self, step: Step) -> list[tuple[str, str]]:
-        built = [other for other in self._steps if step.index in other.inputs]
-        mark = read_guard_mark(step)
-        mode = mode_text(self._verdict, step.agent) if step.index in self._facts.suspects else ""
-        return [
-            (name, text)
-            for name, text in (
-                ("error mode", mode),
-                ("to", ", ".join(step.recipients)),
-                ("builds on", ", ".join(f"{index} {self._steps[index].agent}" for index in step.inputs)),
-                ("built on by", ", ".join(f"{other.index} {other.agent}" for other in built)),
-                ("evidence", " … ".join(self._facts.quotes[step.index])),
-                ("contradicts", self._contradicted_by(step.index)),
-                (
-                    "put to the test",
-                    verification_text(self._verified[step.index]) if step.index in self._verified else "",
-                ),
-                ("guard", _guard_text(mark) if mark is not None else ""),
-                ("began", when(step.start_ns)),
-                ("status", step.status if step.status != "unset" else ""),
-                ("span", step.span_id),
-            )
-            if text
-        ]
+    def _known_of(self, item: StepView) -> list[tuple[str, str]]:
+        step = item.step
+        built = [other.step for other in self._steps if step.index in other.step.inputs]
+        facts = (
+            ("error mode", mode_text(self._verdict, step.agent) if item.is_suspect else ""),
+            ("to", ", ".join(step.recipients)),
+            ("builds on", ", ".join(f"{index} {self._steps[index].step.agent}" for index in step.inputs)),
+            ("built on by", ", ".join(f"{other.index} {other.agent}" for other in built)),
+            ("evidence", " … ".join(item.quotes)),
+            ("contradicts", self._contradicted_by(item)),
+            ("put to the test", verification_text(item.verification) if item.verification else ""),
+            ("guard", _guard_text(item.guard) if item.guard else ""),
+            ("began", when(step.start_ns)),
+            ("status", step.status if step.status != "unset" else ""),
+            ("span", step.span_id),
+        )
+        return [(name, text) for name, text in facts if text]
 
-    def _contradicted_by(self, index: int) -> str:
+    def _contradicted_by(self, item: StepView) -> str:
         """Return where which words stand that a step contradicts; empty where it contradicts none."""
-        contradicted = self._facts.contradicted.get(index)
-        if contradicted is None:
+        if item.contradicts is None:
             return ""
-        if contradicted.index is None:
-            return f"the task: {line(contradicted.quote)}"
-        return f"step {contradicted.index} {line(self._steps[contradicted.index].agent)}: {line(contradicted.quote)}"
+        index, quote = item.contradicts.index, line(item.contradicts.quote)
+        return f"the task: {quote}" if index is None else f"step {index} {line(self._steps[index].step.agent)}: {quote}"
 
     def _print_gap(self, steps: int) -> None:
         if steps > 0:
@@ -335,33 +287,9 @@ def _guard_text(mark: GuardMark) -> str:
     return f"guard: {mark.action}, {line(mark.reason)} ({line(mark.rule)})"
 
 
-def _facts(verdict: Attribution, rules: Sequence[BrokenRule]) -> _DrawnRun:
-    quotes: dict[int, list[str]] = defaultdict(list)
-    for item in verdict.evidence:
-        quotes[item.index].append(item.quote)
-    by_step: dict[int | None, list[BrokenRule]] = defaultdict(list)
-    for rule in rules:
-        by_step[rule.step].append(rule)
-    decisive = () if verdict.decisive_step is None else (verdict.decisive_step,)
-    return _DrawnRun(
-        [step.score for step in verdict.steps],
-        quotes,
-        contradicted_of(verdict),
-        by_step,
-        frozenset((*verdict.step_set, *decisive)),
-    )
-
-
 def _rule_text(rule: BrokenRule) -> Text:
     verb = "breaks" if rule.outcome == "fail" else "leaves open"
     return Text(f"{verb} {line(rule.name)}: {line(rule.reason or rule.title)}", style="yellow")
-
-
-def _add_usage(usages: Iterable[Usage | None]) -> Usage | None:
-    counted = [usage for usage in usages if usage]
-    if not counted:
-        return None
-    return Usage(sum(count.input_tokens for count in counted), sum(count.output_tokens for count in counted))
 
 
 def _format_count(count: int, noun: str) -> str:

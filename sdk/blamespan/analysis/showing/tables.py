@@ -14,12 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
-    StepRow,
     mode_text,
-    step_rows,
 )
 from blamespan.attribution import NO_EVIDENCE, Attribution
 from blamespan.trace import MessageActionTrace
@@ -42,33 +41,33 @@ def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: 
         verdict: What the tracer says.
         every: Print every step; else, of long runs, only those with a share worth a row.
     """
-    rows = step_rows(trace, verdict)
-    shown = [
-        row for row in rows if every or len(rows) <= MOST_STEPS or row.score >= SHARE_WORTH_A_LINE or row.is_decisive
-    ]
+    steps = view_of(trace, verdict, with_idle_suspects=True).steps
+    is_whole = every or len(steps) <= MOST_STEPS
+    shown = [item for item in steps if is_whole or item.score >= SHARE_WORTH_A_LINE or item.is_decisive]
     console.print(Text(_headline(title, trace, verdict), style="bold"), soft_wrap=True)
-    agent_width = min(_AGENT, max((len(row.agent) for row in shown), default=0))
+    agent_width = min(_AGENT, max((len(printable(item.agent)) for item in shown), default=0))
     header = f"{'step':>5}  {'agent':{agent_width}}  {'kind':11}  {'blame':>5}  "
     console.print(Text(header + "error mode and evidence, or what was said", style="dim"), no_wrap=True)
-    for row in shown:
-        _print_step(console, row, agent_width, indent=len(header))
-    if len(shown) < len(rows):
-        console.print(f"{len(rows) - len(shown)} more steps, each below {SHARE_WORTH_A_LINE}: --all shows them")
+    for item in shown:
+        mode = mode_text(verdict, item.step.agent) if item.is_suspect else ""
+        _print_step(console, item, mode, agent_width, indent=len(header))
+    if len(shown) < len(steps):
+        console.print(f"{len(steps) - len(shown)} more steps, each below {SHARE_WORTH_A_LINE}: --all shows them")
 
 
-def _print_step(console: Console, row: StepRow, agent_width: int, *, indent: int) -> None:
-    """Print one line for a step, and for a suspect one more with its evidence."""
-    style = "bold red" if row.is_decisive else "" if row.score >= SHARE_WORTH_A_LINE else "dim"
+def _print_step(console: Console, item: StepView, mode: str, agent_width: int, *, indent: int) -> None:
+    """Print one line for a step, and for a suspect, whose mode is given, one more with its evidence."""
+    style = "bold red" if item.is_decisive else "" if item.score >= SHARE_WORTH_A_LINE else "dim"
     room = max(20, console.width - indent)
-    agent = _shorten(row.agent, agent_width)
-    label = f"{'>' if row.is_decisive else ''}{row.index}"
-    facts = f"{label:>5}  {agent:{agent_width}}  {row.kind:11}  {row.score:5.2f}  "
-    text = _shorten(row.mode or row.content, room)
-    console.print(Text(facts + text, style=style), no_wrap=True, crop=False)
-    if row.mode:
-        quote = textwrap.wrap(f"“{row.evidence or row.content}”", room, max_lines=3, placeholder="…”")
+    agent, content = _shorten(printable(item.agent), agent_width), printable(item.step.content)
+    label = f"{'>' if item.is_decisive else ''}{item.step.index}"
+    facts = f"{label:>5}  {agent:{agent_width}}  {item.step.kind:11}  {item.score:5.2f}  "
+    console.print(Text(facts + _shorten(mode or content, room), style=style), no_wrap=True, crop=False)
+    if mode:
+        words = printable(item.quotes[0]) if item.quotes else content
+        quote = textwrap.wrap(f"“{words}”", room, max_lines=3, placeholder="…")
         lines = "\n".join(" " * indent + line for line in quote)
-        console.print(Text(lines, style="red" if row.is_decisive else "dim"), no_wrap=True, crop=False)
+        console.print(Text(lines, style="red" if item.is_decisive else "dim"), no_wrap=True, crop=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,45 +1,17 @@
-"""A verdict in words: what it says of the run, and a row per step."""
+"""A verdict in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import NO_EVIDENCE, Attribution, Contradicted, Verification
-from blamespan.trace import MessageActionTrace
-
-__all__ = [
-    "MOST_STEPS",
-    "SHARE_WORTH_A_LINE",
-    "StepRow",
-    "contradicted_of",
-    "lead_text",
-    "mode_text",
-    "order_text",
-    "step_rows",
-    "verification_text",
-    "without_idle_suspects",
-]
+from blamespan.attribution import NO_EVIDENCE, Attribution, Verification
 
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
 SHARE_WORTH_A_LINE: Final = 0.05
 """Of the blame: steps of longer runs with less are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """One line of a run's table: what a step did and what it is blamed for."""
-
-    index: int
-    agent: str
-    kind: str
-    score: float
-    is_decisive: bool
-    mode: str
-    evidence: str
-    content: str
 
 
 def verification_text(item: Verification) -> str:
@@ -71,30 +43,6 @@ def without_idle_suspects(verdict: Attribution) -> Attribution:
         return verdict
     steps = tuple(replace(step, score=0.0, by_evidence=None) for step in verdict.steps)
     return replace(verdict, steps=steps, decisive_step=None, agents=(), modes=(), step_set=(), evidence=())
-
-
-def contradicted_of(verdict: Attribution) -> dict[int, Contradicted]:
-    """Return what steps contradict, by step: of several the one with the strongest evidence."""
-    return {item.index: item.contradicts for item in reversed(verdict.evidence) if item.contradicts is not None}
-
-
-def step_rows(trace: MessageActionTrace, verdict: Attribution) -> list[StepRow]:
-    """Lay out a run, a row per step; error mode and evidence stand on the suspects."""
-    suspects = {*verdict.step_set, verdict.decisive_step}
-    quotes = {item.index: item.quote for item in reversed(verdict.evidence)}  # the strongest wins
-    return [
-        StepRow(
-            index=step.index,
-            agent=printable(step.agent),
-            kind=step.kind,
-            score=blame.score,
-            is_decisive=step.index == verdict.decisive_step,
-            mode=mode_text(verdict, step.agent) if step.index in suspects else "",
-            evidence=printable(quotes.get(step.index, "")) if step.index in suspects else "",
-            content=printable(step.content),
-        )
-        for step, blame in zip(trace.steps, verdict.steps, strict=True)
-    ]
 
 
 def lead_text(verdict: Attribution) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from blamespan.analysis.sources.piece import Found
@@ -70,7 +69,7 @@ def runs_of_file(path: Path, format_name: str | None = None, *, with_spans: bool
         yield from _read(load_importer(format_name), path, with_spans=with_spans)
         return
     head = head_of(path)
-    importer = next((importer for importer in _load_importers() if importer.matches(path, head)), None)
+    importer = next((importer for importer in importers() if importer.matches(path, head)), None)
     if importer is None:
         raise _unknown(path, head)
     yield from _read(importer, path, with_spans=with_spans)
@@ -80,11 +79,6 @@ def _read(importer: Importer, path: Path, *, with_spans: bool) -> Iterator[Found
     if with_spans and isinstance(importer, SpanImporter):
         return importer.read_with_spans(path)
     return importer.read(path)
-
-
-@cache
-def _load_importers() -> tuple[Importer, ...]:
-    return tuple(importers())
 
 
 def _unknown(path: Path, head: bytes) -> UnreadableInput:

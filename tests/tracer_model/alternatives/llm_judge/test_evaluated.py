@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.cli import cli
-from blamespan_lab.measuring.who_and_when import SUBSETS
+from blamespan_lab.measure.who_and_when import SUBSETS
 from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served
 
 N_RUNS, N_RIGHT = 12, 9

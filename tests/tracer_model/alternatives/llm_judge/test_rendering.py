@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_lab.measuring.who_and_when import SUBSETS, read_subset
+from blamespan_lab.measure.who_and_when import SUBSETS, read_subset
 from blamespan_tracer.alternatives.llm_judge import prompts
 from blamespan_tracer.alternatives.llm_judge.budget import BudgetSpent, TokenBudget
 from blamespan_tracer.alternatives.llm_judge.settings import METHODS

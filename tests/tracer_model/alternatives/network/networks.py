@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.network.meanings import Meanings
+from blamespan_lab.train.network.meanings import Meanings
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.inputs import RELATIONS, feature_names
 from blamespan_tracer.alternatives.network.model import Shape

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from blamespan_lab.network.batches import pad
+from blamespan_lab.train.network.batches import pad
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.inference import score_run
 from blamespan_tracer.alternatives.network.inputs import read_inputs

@@ -17,7 +17,7 @@ from blamespan_lab.learn.campaign import Budget, Campaign, Made
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.teaching import make_recipe, require_failures
 from blamespan_lab.learn.worker import CleanRun, Order, Worker
-from blamespan_lab.replay.worker_pool import RunEnded
+from blamespan_lab.rerun.replay.worker_pool import RunEnded
 from tests.tracer_model.lab.learn import teams
 
 pytestmark = pytest.mark.timeout(300)

@@ -93,7 +93,7 @@ class Network:
                 f"expected weights with an alarm for at most {max_false_alarms:.3g} false alarms, got weights "
                 f"{self.digest or '(not saved)'!r} with alarms for {offered}. Leave --max-false-alarms and "
                 "BLAMESPAN_MAX_FALSE_ALARMS out, ask for one of these, or train on more sound runs: "
-                "blamespan lab train tracer_model/recipes/network.toml --data DIR"
+                "blamespan lab train network --data DIR"
             )
         share, alarm = max(allowed)
         return replace(self, alarm=alarm, false_alarms=share)

@@ -1,0 +1,108 @@
+"""`blamespan verify --shares`: the failure shared out among the agents, by replay and by a tracer's word."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from blamespan.cli import cli
+from blamespan.errors import ConfigError
+from blamespan_lab.rerun.causes.corrections import JudgedCorrections, NoCorrection
+from tests.tracer_model.lab.rerun.causes import programs
+from tests.tracer_model.lab.rerun.causes.programs import TASK
+from tests.tracer_model.lab.rerun.causes.test_verify_command import _record
+
+_HERE = "tests.tracer_model.lab.rerun.causes.programs"
+
+
+@pytest.fixture
+def birds(tmp_path: Path) -> Path:
+    """A failed run: 0 counter, 1 adder (52), 2 reporter."""
+    return _record(tmp_path / "birds.jsonl", lambda: programs.team().invoke({"messages": [("user", TASK)]}))
+
+
+def _run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["verify", *map(str, arguments), "--shares"])
+
+
+def _shared(*arguments: object) -> dict[str, Any]:
+    result = _run(*arguments, "--json")
+    assert result.exception is None, result.exception
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
+    """The adder's correction alone mends the run, whoever else is asked again; who changes nothing has no share."""
+    document = _shared(
+        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "lexical", "--processes", 1),
+        *("--correction", "1=It makes 42.", "--by", "feedback"),
+    )
+    shares = {item["agent"]: item["share"] for item in document["agents"]}
+
+    assert document["by"] == "replay"
+    assert (document["exact"], document["coalitions"], document["everybody"]) == (True, 2 ** len(shares), 1.0)
+    assert shares == {name: float(name == "adder") for name in shares}
+    assert len(shares) > 1
+
+
+def test_tracers_word_adds_up_without_a_program(birds: Path) -> None:
+    """Without a factory what agents are blamed for is masked, and it is said that nothing was run."""
+    result = _run(birds, "--tracer", "checks")
+
+    assert result.exception is None
+    assert "100.0 %  adder" in result.stdout
+    assert "by the tracer's word, not by running anything" in result.stderr
+
+
+def test_run_that_no_correction_mends_is_not_shared_out(birds: Path) -> None:
+    """Where everybody put right still fails, nobody has a share."""
+    result = _run(
+        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
+        *("--correction", "1=It makes 43."),
+    )
+
+    assert "with everybody put right 0% of the runs succeed" in str(result.exception)
+    assert not isinstance(result.exception, ConfigError)
+
+
+def test_agents_that_nobody_can_put_right_are_named_without_a_share(
+    birds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where that is every agent, nothing is tried, each is named with the reason, and it is no misuse."""
+    monkeypatch.setenv("BLAMESPAN_JUDGE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "none")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_DEADLINE_S", "0.1")
+
+    def refuse(writer: JudgedCorrections, step: int) -> None:
+        raise NoCorrection("the judge gave no correction: nobody answers")
+
+    monkeypatch.setattr(JudgedCorrections, "write", refuse)
+    arguments = (birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--by", "judge")
+    result = _run(*arguments)
+
+    assert result.exit_code == 0, result.exception
+    assert re.search(r"- +adder", result.stdout)
+    assert "not put right: adder: the judge gave no correction: nobody answers" in result.stderr
+    assert _shared(*arguments)["agents"] == []
+    assert "adder" in _shared(*arguments)["not_put_right"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--labels", "labels.jsonl"), "expected --shares without --out, --write-back and --labels"),
+        (("--correction", "1=It makes 42."), "expected MODULE:FACTORY with --correction or --check"),
+        ((f"{_HERE}:team", "--tracer", "lexical", "--by", "feedback"), "expected a check that tells"),
+        ((f"{_HERE}:team", "--correction", "7=x"), "got one of step 7"),
+        ((f"{_HERE}:raises", "--check", f"{_HERE}:is_42", "--by", "feedback"), "raised RuntimeError: no key"),
+    ],
+)
+def test_bad_input_is_named(birds: Path, arguments: tuple[str, ...], said: str) -> None:
+    """Each says what was expected and what came."""
+    assert said in str(_run(birds, *arguments).exception)

@@ -1,0 +1,62 @@
+"""Figures of a campaign: shares with their intervals, and what a better team withstands."""
+
+from __future__ import annotations
+
+import pytest
+
+from blamespan.intercepting.boundaries import Mechanism
+from blamespan_lab.rerun.stress.containment import Caught
+from blamespan_lab.rerun.stress.figures import Rate, cell, cells_by, count_neutralised
+from blamespan_lab.rerun.stress.trial import FaultTrial, Planned
+
+
+def trial(
+    succeeded: bool | None, *, task: int = 0, role: str = "solver", how: str = "", missed: str = ""
+) -> FaultTrial:
+    mechanism: Mechanism = "response"
+    found = Caught("verifier" if how != "ignored" else "", how, 2 if how != "ignored" else None) if how else None  # type: ignore[arg-type]
+    return FaultTrial(
+        Planned("aegis:FM-3.2", mechanism, role, task, 0), "x", missed, succeeded, not succeeded, caught=found
+    )
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (15, 148, 0.0624, 0.1605), (0, 0, 0.0, 1.0)],
+)
+def test_interval_is_wilsons(hits: int, n: int, low: float, high: float) -> None:
+    """Values of Wilson's score interval (Newcombe 1998, table I, for 15 of 148)."""
+    assert Rate(hits, n).interval == pytest.approx((low, high), abs=2e-4)
+
+
+def test_only_runs_with_a_fault_in_them_count() -> None:
+    """What could not be written says nothing of the team."""
+    found = cell(
+        [trial(False), trial(True, how="objection"), trial(True, how="ignored"), trial(None, missed="nowhere")]
+    )
+
+    assert (found.planned, found.written, found.flipped) == (4, 3, Rate(1, 3))
+    assert (found.catches, found.catchers) == ({"objection": 1, "ignored": 1}, {"verifier": 1})
+    assert (found.noticed, found.median_steps) == (Rate(1, 2), 2.0)
+
+
+def test_faults_that_broke_one_team_are_looked_for_in_another() -> None:
+    """The same fault, and written in both; what the other could not be given is not counted as withstood."""
+    chain = [trial(False, task=task) for task in range(4)] + [trial(True, task=4)]
+    loop = [trial(True, task=0), trial(True, task=1), trial(False, task=2), trial(None, task=3, missed="no")]
+
+    assert count_neutralised([*loop, trial(True, task=4)], chain) == Rate(2, 3)
+
+
+def test_cells_hold_every_trial_once() -> None:
+    """Summed up by agent or by kind, nothing is lost or counted twice."""
+    trials = [trial(True, role=role) for role in ("solver", "verifier", "solver")]
+
+    assert {key: one.planned for key, one in cells_by(trials, "role").items()} == {("solver",): 2, ("verifier",): 1}
+
+
+def test_without_a_check_nothing_is_flipped() -> None:
+    """Where nobody can tell right from wrong, only that the answer has changed is known."""
+    found = cell([trial(None)])
+
+    assert (found.flipped.hits, found.changed, found.catches) == (0, Rate(1, 1), {})

@@ -1,0 +1,246 @@
+"""A head for steps learns from labels who errs in a user's own team, and is used only where that helps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+from blamespan.cli import cli
+from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.importing.recorded import Fault, RecordedRun
+from blamespan.labels.file import LabelsFile
+from blamespan.labels.people import DecisiveStep, PersonLabel
+from blamespan.rebuilding.emit import emit
+from blamespan.taxonomy import mode
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan_collector.store import RunWriter
+from blamespan_lab.train.labels.learning import (
+    FEWEST,
+    StepFigures,
+    agreed_run,
+    learn_step_head,
+    measure_curve,
+    read_steps,
+)
+from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
+from blamespan_tracer.step_head import StepHead, read_step_figures, step_head_in_use
+from tests.collector.fakes import request
+
+AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
+WRONG = 3
+"""The step that decides the failures of this team: the first of its auditor."""
+
+SAID = (
+    "We need {0} of them by noon, so ask for offers first.",
+    "I asked three shops, and one of them answers on the same day.",
+    "The order is written, and it waits for somebody to look at it.",
+    "I looked at the order, and it can go out like this.",
+    "Then it goes out with the next post.",
+    "It went out, and the shop has confirmed it.",
+)
+
+
+def _trace(number: int, *, outcome: str = "failed") -> MessageActionTrace:
+    draws = Random(number)
+    names = [*AGENTS, *draws.choices(AGENTS[:3], k=2)]
+    steps = tuple(
+        Step(i, f"{i + 1:016x}", name, "message", text.format(draws.randrange(20, 90)))
+        for i, (name, text) in enumerate(zip(names, SAID, strict=True))
+    )
+    task = f"Buy chairs for hall {number}."
+    return MessageActionTrace(f"{number + 1:032x}", task, steps, tuple(map(Agent, AGENTS)), outcome=outcome)  # type: ignore[arg-type]
+
+
+def _run(number: int, *, step: int = WRONG) -> RecordedRun:
+    trace = _trace(number)
+    return RecordedRun(f"x:{number}", trace, (Fault(trace.steps[step].agent, mode("mast:FM-3.2"), step),))
+
+
+def _label(run: MessageActionTrace, step: int | None = WRONG, by: str = "ada") -> PersonLabel:
+    if step is None:
+        return PersonLabel.of(run, "no_failure", by)
+    named = DecisiveStep(run.steps[step].agent, step, run.steps[step].span_id, ("mast:FM-3.2",))
+    return PersonLabel(run.trace_id, "corrects", by, decisive=named)
+
+
+def _taught(head: StepHead) -> AutoTracer:
+    return AutoTracer(AutoWeights.load(BUNDLED), step_head=head)
+
+
+@pytest.fixture(scope="module")
+def tracer() -> AutoTracer:
+    """The bundled one."""
+    return AutoTracer.bundled()
+
+
+@pytest.fixture(scope="module")
+def learnt(tracer: AutoTracer) -> tuple[StepHead, StepFigures]:
+    """A head that learnt from labels which all name the auditor's step, and its figures."""
+    return learn_step_head(read_steps([_run(number) for number in range(24)], tracer))
+
+
+def test_people_agree_on_a_fault_or_there_is_none_to_learn() -> None:
+    """Most people decide; a tie, and a step that the run does not have, teach nothing."""
+    bare = replace(_run(0), faults=None)
+    trace = bare.trace
+
+    most = agreed_run(bare, [_label(trace), _label(trace, by="bob"), _label(trace, 1, "eve")])
+    assert most is not None
+    assert most.faults == (Fault("Auditor", mode("mast:FM-3.2"), WRONG),)
+    assert agreed_run(bare, [_label(trace), _label(trace, 1, "bob")]) is None
+    assert agreed_run(bare, [replace(_label(trace), answer="unsure", decisive=None)]) is None
+    sound = agreed_run(bare, [_label(trace, None)])
+    assert sound is not None
+    assert sound.faults == ()
+
+
+def test_fault_that_was_put_in_is_a_label_where_the_run_failed() -> None:
+    """A failed run has erred where the fault is; a sound one teaches nothing by it, and who knows better counts."""
+    bare = replace(_run(0), faults=None)
+    named = DecisiveStep("Auditor", WRONG, bare.trace.steps[WRONG].span_id, ("mast:FM-3.2",))
+    put_in = PersonLabel(bare.trace.trace_id, "injected", "inject", decisive=named, source="injected")
+    told = PersonLabel(bare.trace.trace_id, "failed", "learn", source="told")
+    sound = replace(bare, trace=replace(bare.trace, outcome="succeeded"))
+
+    failed = agreed_run(bare, [put_in, told])
+    assert failed is not None
+    assert failed.faults == (Fault("Auditor", mode("mast:FM-3.2"), WRONG),)
+    assert agreed_run(sound, [put_in]) is None
+    better = agreed_run(bare, [put_in, _label(bare.trace, 1)])
+    assert better is not None
+    assert better.faults is not None
+    assert better.faults[0].step == 1
+
+
+def test_head_finds_what_people_mean_on_runs_it_has_not_seen(
+    tracer: AutoTracer, learnt: tuple[StepHead, StepFigures], tmp_path: Path
+) -> None:
+    """It is measurably better, survives its file, and names the step of a new run; the tracer by itself does not."""
+    head, figures = learnt
+    head.save(tmp_path / "steps.safetensors")
+    again = StepHead.load(tmp_path / "steps.safetensors")
+    new = _trace(900)
+
+    assert figures.is_better
+    assert figures.after >= figures.before + 50
+    assert read_step_figures(tmp_path / "steps.safetensors") == (True, head.figures)
+    assert tracer.attribute([new])[0].decisive_step != WRONG
+    assert _taught(again).attribute([new])[0].decisive_step == WRONG
+    assert _taught(again).attribute([new]) == _taught(head).attribute([new])
+
+
+def test_head_says_who_erred_and_not_whether(tracer: AutoTracer, learnt: tuple[StepHead, StepFigures]) -> None:
+    """Sound run or failed one: shares of the blame change, and add up; the failure score stays the tracer's own."""
+    taught = _taught(learnt[0])
+    runs = [_trace(901, outcome=outcome) for outcome in ("failed", "succeeded", "unknown")]
+
+    for with_head, by_itself in zip(taught.attribute(runs), tracer.attribute(runs), strict=True):
+        assert with_head.failure_score == by_itself.failure_score
+        assert with_head.unaided_score == by_itself.unaided_score
+        assert sum(step.score for step in with_head.steps) == pytest.approx(1.0)
+        assert with_head.steps != by_itself.steps
+        assert with_head.decisive_step in with_head.step_set
+        assert {blame.agent for blame in with_head.modes} == {"Auditor"}
+    assert taught.settings != tracer.settings
+
+
+def test_blame_follows_the_labels(tracer: AutoTracer) -> None:
+    """Labels that name another agent's step move the blame there."""
+    head, _ = learn_step_head(read_steps([_run(number, step=1) for number in range(24)], tracer))
+
+    assert _taught(head).attribute([_trace(900)])[0].decisive_step == 1
+
+
+def test_labels_without_a_pattern_change_nothing(
+    tracer: AutoTracer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each label names a step by chance, the head is no better: it is kept, and left alone."""
+    draws = Random(5)
+    head, figures = learn_step_head(read_steps([_run(number, step=draws.randrange(6)) for number in range(40)], tracer))
+    path = tmp_path / "steps.safetensors"
+    head.save(path)
+    monkeypatch.setenv("BLAMESPAN_STEP_HEAD", str(path))
+
+    assert not figures.is_better
+    assert step_head_in_use() is None
+
+
+def test_more_labels_are_worth_more(tracer: AutoTracer) -> None:
+    """The curve begins with the tracer by itself, and ends where too few tasks are left to measure on."""
+    curve = measure_curve(read_steps([_run(number) for number in range(30)], tracer))
+
+    assert [point.n_labels for point in curve] == [0, 8, 16, 24]
+    assert curve[0].step_spread < 25
+    assert curve[-1].step > curve[0].step + 50
+
+
+def test_same_labels_give_the_same_head(
+    tracer: AutoTracer, learnt: tuple[StepHead, StepFigures], tmp_path: Path
+) -> None:
+    """Learning twice is bitwise the same."""
+    again, _ = learn_step_head(read_steps([_run(number) for number in range(24)], tracer))
+
+    assert again.save(tmp_path / "one") == learnt[0].save(tmp_path / "two")
+
+
+def test_too_few_labels_are_refused(tracer: AutoTracer) -> None:
+    """Below a dozen failures nothing is learnt, and it is said what to do; sound runs do not count."""
+    runs = [*map(_run, range(FEWEST - 1)), replace(_run(50), faults=())]
+
+    with pytest.raises(
+        ConfigError, match=rf"at least {FEWEST} labelled failures.*got {FEWEST - 1}.*blamespan annotate"
+    ):
+        learn_step_head(read_steps(runs, tracer))
+
+
+def test_runs_of_one_task_are_split_one_by_one(tracer: AutoTracer) -> None:
+    """A team that is always asked the same is measured, too."""
+    runs = [replace(run, trace=replace(run.trace, task="Buy chairs.")) for run in map(_run, range(24))]
+
+    _, figures = learn_step_head(read_steps(runs, tracer))
+    assert figures.n == 24
+    assert figures.is_better
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"{}"])
+def test_damaged_head_is_named(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is no head is refused with its path and what to do; `none` turns it off."""
+    path = tmp_path / "steps.safetensors"
+    path.write_bytes(content)
+    monkeypatch.setenv("BLAMESPAN_STEP_HEAD", str(path))
+
+    with pytest.raises(TracerUnavailable, match=r"steps\.safetensors.*train --labels"):
+        step_head_in_use()
+    monkeypatch.setenv("BLAMESPAN_STEP_HEAD", "none")
+    assert step_head_in_use() is None
+
+
+def test_labels_teach_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What labels say of the store's runs is learnt, kept beside the store, and told by `blamespan status`."""
+    store, labels = tmp_path / "runs.db", tmp_path / "labels.jsonl"
+    runs = [_trace(number) for number in range(14)]
+    writer = RunWriter(store)
+    writer.put(request(emit(run)).SerializeToString() for run in runs)
+    writer.close()
+    monkeypatch.setenv("BLAMESPAN_STORE", str(store))
+    for run in runs:
+        LabelsFile(labels).add(_label(run))
+
+    before = CliRunner().invoke(cli, ["status"]).output
+    learnt = CliRunner().invoke(cli, ["lab", "train", "--labels"])
+    after = json.loads(CliRunner().invoke(cli, ["status", "--json"]).output)["step_head"]
+
+    assert "step head     none: blamespan lab train --labels" in before
+    assert "14 failures, agreed on" in learnt.output
+    assert "The collector uses it" in learnt.output
+    assert after["is_in_use"]
+    assert after["labels"] == 14
+    assert "step head     in use: " in CliRunner().invoke(cli, ["status"]).output
+    (tmp_path / "steps.safetensors").write_bytes(b"damaged")
+    assert "Learn it again" in CliRunner().invoke(cli, ["status"]).output

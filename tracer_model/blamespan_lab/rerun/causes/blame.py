@@ -1,0 +1,169 @@
+"""What a coalition of corrected agents is worth: how often the run then succeeds, by replay or by a tracer's word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from blamespan.attribution import Attribution
+from blamespan.trace import MessageActionTrace
+from blamespan.tracers import Tracer
+from blamespan_lab.rerun.causes.corrections import CorrectionWriter, NoCorrection
+from blamespan_lab.rerun.causes.shapley import Coalition, NoShares, OutOfBudget, list_coalitions
+from blamespan_lab.rerun.causes.trials import Trials
+from blamespan_lab.rerun.causes.verify import CallBudget
+from blamespan_lab.rerun.replay.playback import Correction
+from blamespan_lab.rerun.replay.script import Script
+
+__all__ = ["MaskedWorth", "ReplayedWorth", "correct_agents"]
+
+_LEAST_SHARE = 0.05
+"""Steps blamed less are not masked: an agent is not taken out of the run, only what it is blamed for."""
+
+
+def correct_agents(
+    trace: MessageActionTrace,
+    verdict: Attribution,
+    texts: Mapping[int, str],
+    writers: Sequence[CorrectionWriter],
+    budget: CallBudget,
+) -> tuple[dict[str, tuple[Correction, ...]], dict[str, str]]:
+    """Write corrections for each agent: of the steps in *texts*, else of its most blamed step.
+
+    Returns:
+        The corrections by agent, and why there are none, by each other agent that is blamed.
+    """
+    steps: dict[str, list[int]] = {}
+    for step in sorted(texts):
+        steps.setdefault(trace.steps[step].agent, []).append(step)
+    for blame in verdict.agents:
+        own = [step for step in verdict.steps if step.agent == blame.agent and step.score > 0]
+        steps.setdefault(blame.agent, [max(own, key=lambda step: (step.score, -step.index)).index])
+    corrected: dict[str, tuple[Correction, ...]] = {}
+    lacking: dict[str, str] = {}
+    for agent, indices in steps.items():
+        written: list[Correction] = []
+        for index in indices:
+            try:
+                written.append(_write(index, writers, budget))
+            except NoCorrection as error:
+                lacking[agent] = str(error)
+        if written:
+            corrected[agent] = tuple(written)
+            lacking.pop(agent, None)
+    return corrected, lacking
+
+
+def _write(step: int, writers: Sequence[CorrectionWriter], budget: CallBudget) -> Correction:
+    reason = "nobody says what it should be"
+    for writer in writers:
+        is_asked_here = writer.source == "judge"
+        if is_asked_here and not budget.reserve(writer.cost):
+            reason = "the budget of model calls is spent"
+            continue
+        try:
+            return writer.write(step)
+        except NoCorrection as error:
+            reason = str(error)
+    raise NoCorrection(reason)
+
+
+@dataclass(frozen=True)
+class ReplayedWorth:
+    """How often the recorded run succeeds if it is gone on with, the agents of a coalition put right.
+
+    Nobody put right is the run gone on with from the first of all corrected steps as it was; of one repeat, the
+    recorded run itself.
+
+    Attributes:
+        corrections: By agent.
+        script: The recording.
+        trials: Goes on with it.
+        repeats: Runs of each coalition.
+        budget: Of calls of models.
+        at_once: How many coalitions are tried side by side.
+    """
+
+    corrections: Mapping[str, Sequence[Correction]]
+    script: Script
+    trials: Trials
+    repeats: int
+    budget: CallBudget
+    at_once: int = 1
+
+    def __call__(self, coalitions: Sequence[Coalition]) -> list[float]:
+        """Try each coalition.
+
+        Raises:
+            OutOfBudget: if the calls that are left do not do for all of them.
+            NoShares: if a run says nothing: it hung, broke, or the program has changed.
+        """
+        needed = sum(self.estimate(coalition) for coalition in coalitions)
+        if needed > self.budget.left:
+            raise OutOfBudget(
+                f"{len(coalitions)} coalitions take about {needed} calls of models, and {self.budget.left} are left"
+            )
+        with ThreadPoolExecutor(max(1, self.at_once), thread_name_prefix="blamespan-coalition") as threads:
+            return list(threads.map(self._try, coalitions))
+
+    def estimate(self, coalition: Coalition) -> int:
+        """Return about how many calls of models trying *coalition* takes."""
+        if not coalition and self.repeats == 1:
+            return 0
+        first = min(item.step for agent in (coalition or self.corrections) for item in self.corrections[agent])
+        return self.repeats * (sum(1 for answer in self.script.answers if answer.step >= first))
+
+    def estimate_all(self) -> int:
+        """Return about how many calls trying all coalitions takes."""
+        return sum(self.estimate(coalition) for coalition in list_coalitions(list(self.corrections)))
+
+    def _try(self, coalition: Coalition) -> float:
+        if not coalition and self.repeats == 1:
+            return 0.0  # the run that was recorded, which failed
+        corrections = [item for agent in coalition for item in self.corrections[agent]]
+        if not coalition:
+            first = min(item.step for items in self.corrections.values() for item in items)
+            corrections = [Correction(first, self.script.trace.steps[first].content)]
+        most = max(8, 2 * self.estimate(coalition) // self.repeats + 4)
+        succeeded = 0
+        for _ in range(self.repeats):
+            trial = self.trials.run(corrections, most)
+            self.budget.spend(trial.asked)
+            if trial.trouble:
+                names = ", ".join(sorted(coalition)) or "nobody"
+                raise NoShares(f"the run with {names} put right says nothing: {trial.trouble}")
+            succeeded += trial.ran.succeeded is True
+        return succeeded / self.repeats
+
+
+@dataclass(frozen=True)
+class MaskedWorth:
+    """How sound a tracer finds the run if what the agents of a coalition are blamed for is masked.
+
+    A tracer's word is no experiment: nothing is run.
+
+    Attributes:
+        trace: The run.
+        verdict: On it.
+        tracer: Who says so.
+    """
+
+    trace: MessageActionTrace
+    verdict: Attribution
+    tracer: Tracer
+
+    def __call__(self, coalitions: Sequence[Coalition]) -> list[float]:
+        """Return one minus the failure score of the run with each coalition masked, not told how it ended."""
+        masked = [self._mask(coalition) for coalition in coalitions]
+        return [
+            1.0 if verdict.abstained is not None else 1.0 - verdict.failure_score
+            for verdict in self.tracer.attribute(masked)
+        ]
+
+    def _mask(self, coalition: Coalition) -> MessageActionTrace:
+        hidden = {
+            blame.index for blame in self.verdict.steps if blame.agent in coalition and blame.score >= _LEAST_SHARE
+        }
+        steps = tuple(replace(step, content="") if step.index in hidden else step for step in self.trace.steps)
+        return replace(self.trace, steps=steps, outcome="unknown")

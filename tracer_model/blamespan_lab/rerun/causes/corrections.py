@@ -1,0 +1,184 @@
+"""What suspected steps should say instead: the user's word, an LLM's, or the agent's own once told what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from blamespan.analysis.showing.legible import printable
+from blamespan.attribution import Attribution
+from blamespan.errors import ConfigError
+from blamespan.importing.files import read_bytes
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.rerun.feedback.writing import Feedback, advice_for
+from blamespan_lab.rerun.replay.playback import Correction
+from blamespan_tracer.alternatives.llm_judge.answers import fields
+from blamespan_tracer.alternatives.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
+from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unreadable
+from blamespan_tracer.alternatives.llm_judge.prompts import Form
+from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
+from blamespan_tracer.alternatives.rendering import RunDocument
+
+__all__ = ["AskAgain", "CorrectionWriter", "JudgedCorrections", "NoCorrection", "UserCorrections", "read_corrections"]
+
+_MOST_CHARS = 20_000
+
+CORRECTION = Form(
+    "correction",
+    """\
+The step whose number stands in `examined` is suspected to have made the run fail. Write what its agent should have \
+said there instead, from what it knew at that moment (`message`): the whole message, in the form that the step has. \
+Where the step calls a tool, write the call as it stands there, name and JSON arguments: name({"key": "value"}). \
+Where the step is right as it is, repeat it word for word.""",
+    {
+        "type": "object",
+        "properties": {"reasoning": {"type": "string"}, "message": {"type": "string"}},
+        "required": ["reasoning", "message"],
+        "additionalProperties": False,
+    },
+)
+
+
+class NoCorrection(Exception):
+    """Nothing can be said in place of the step; the message says why."""
+
+
+class CorrectionWriter(Protocol):
+    """Says how a step is put right.
+
+    Attributes:
+        source: Whose word it is: `user`, `judge`, `twin` or `feedback`.
+        cost: How many calls of models one correction takes.
+    """
+
+    source: str
+    cost: int
+
+    def write(self, step: int) -> Correction:
+        """Write the correction of a step.
+
+        Raises:
+            NoCorrection: if there is none.
+        """
+        ...
+
+
+class UserCorrections:
+    """The user's own words."""
+
+    source, cost = "user", 0
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        self._texts = texts
+
+    def write(self, step: int) -> Correction:
+        """Return what the user says."""
+        if step not in self._texts:
+            raise NoCorrection("nobody says what it should be")
+        return Correction(step, self._texts[step])
+
+
+class JudgedCorrections:
+    """Asks the endpoint of the `BLAMESPAN_JUDGE_*` variables for the message that should have stood there."""
+
+    source, cost = "judge", 1
+
+    def __init__(self, trace: MessageActionTrace, settings: JudgeSettings, *, pause_s: float = 0.5) -> None:
+        self._trace = trace
+        self._settings = settings
+        self._client = JudgeClient(settings, pause_s=pause_s)
+
+    def write(self, step: int) -> Correction:
+        """Ask for it."""
+        from blamespan_tracer.alternatives.llm_judge.budget import Unanswered
+
+        case = RunDocument.of(self._trace, self._settings.context_tokens)
+        document = case.document(case.decisions, {step}, examined=step)
+        question = JudgeQuestion(CORRECTION, document)
+        try:
+            text = self._client.ask(question, _read_message, Deadline.after(self._settings.deadline_s))
+        except Unanswered as error:
+            raise NoCorrection(f"the judge gave no correction: {error}") from error
+        return Correction(step, text)
+
+
+class AskAgain:
+    """Has the agent's own model asked again, told what feedback on the step says."""
+
+    source, cost = "feedback", 1
+
+    def __init__(self, trace: MessageActionTrace, verdict: Attribution) -> None:
+        self._trace = trace
+        self._verdict = verdict
+
+    def write(self, step: int) -> Correction:
+        """Write the feedback."""
+        agent = self._trace.steps[step].agent
+        likeliest = self._verdict.mode_of(agent)
+        mode = likeliest.mode if likeliest is not None else None
+        quotes = [item.quote for item in self._verdict.evidence if item.index == step]
+        feedback = Feedback(
+            trace_id=self._trace.trace_id,
+            agent=agent,
+            step=step,
+            mode=mode,
+            quote=(quotes or [self._trace.steps[step].content])[0],
+            advice=advice_for(mode),
+            share=1.0,
+            step_share=self._verdict.steps[step].score,
+            mode_score=likeliest.score if likeliest is not None else 0.0,
+        )
+        return Correction(step, told=feedback.text)
+
+
+def read_corrections(given: Iterable[str], file: Path | None = None) -> dict[int, str]:
+    """Read the user's corrections: `STEP=TEXT`, `STEP=@FILE`, and a file with `{"step", "text"}` on each line.
+
+    Raises:
+        ConfigError: if one is none, or a step has two.
+    """
+    texts: dict[int, str] = {}
+    for item in given:
+        key, separator, text = item.partition("=")
+        if not separator or not key.strip().isdecimal():
+            raise ConfigError(
+                f'expected a correction as STEP=TEXT, got {item[:80]!r}. Write it like "3=The total is 48."'
+            )
+        _add(texts, int(key), _text_in(Path(text[1:])) if text.startswith("@") else text)
+    for number, line in enumerate(_text_in(file).splitlines() if file is not None else (), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            step, said = record["step"], record["text"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f'{file}:{number}: expected {{"step": 3, "text": "..."}}, got {line[:80]!r} ({error}). Mend the line'
+            ) from error
+        if type(step) is not int or not isinstance(said, str):
+            raise ConfigError(f"{file}:{number}: expected a whole number and a text, got {line[:80]!r}. Mend the line")
+        _add(texts, step, said)
+    return texts
+
+
+def _add(texts: dict[int, str], step: int, text: str) -> None:
+    if step in texts:
+        raise ConfigError(f"expected one correction for each step, got two for step {step}. Leave one out")
+    texts[step] = text
+
+
+def _text_in(path: Path) -> str:
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"expected a file of UTF-8 text, got {str(path)!r}: {error}. Save it as UTF-8") from error
+
+
+def _read_message(answer: Completion) -> str:
+    text = fields(answer.text).get("message")
+    plain = text if isinstance(text, str) and printable(text).strip() else ""
+    if not plain or len(plain) > _MOST_CHARS:
+        raise Unreadable(f"'message' must be a text of at most {_MOST_CHARS} characters")
+    return plain

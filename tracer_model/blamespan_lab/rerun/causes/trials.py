@@ -1,0 +1,178 @@
+"""Trials: a run gone on with from a recording, some steps put right; in processes of their own, several at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from blamespan.errors import BlamespanError, ConfigError
+from blamespan.injecting.injection import PLAN_VARIABLE
+from blamespan.worker_processes import Channel
+from blamespan_lab.rerun.causes.checkpoints import go_on_from_checkpoint
+from blamespan_lab.rerun.replay.playback import Correction, Playback, PromptWatcher
+from blamespan_lab.rerun.replay.rerun import check_step, original_run, recording_quietly
+from blamespan_lab.rerun.replay.script import Script
+from blamespan_lab.rerun.replay.user_program import Ran, UserProgram, load_program
+from blamespan_lab.rerun.replay.worker_pool import RunEnded, WorkerPool, send_error
+
+__all__ = ["ProgramTrials", "Trial", "Trials", "serve", "try_corrections"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of going on with a run.
+
+    Attributes:
+        ran: How it ended.
+        said: What agents said from the first corrected step on, that step included, each with its agent.
+        asked: How many times a model was asked.
+        trouble: Why it says nothing of the steps: the program has changed, timed out, asked too much; else empty.
+        is_from_checkpoint: Whether it went on from a checkpoint, so that nothing before was run again.
+    """
+
+    ran: Ran
+    said: tuple[tuple[str, str], ...] = ()
+    asked: int = 0
+    trouble: str = ""
+    is_from_checkpoint: bool = False
+
+
+class Trials(Protocol):
+    """Goes on with one recorded run. May be asked from several threads at once."""
+
+    def original(self) -> Trial:
+        """Return how the recorded run ended."""
+        ...
+
+    def run(self, corrections: Sequence[Correction], most_asked: int) -> Trial:
+        """Go on with the run, the steps of *corrections* put right."""
+        ...
+
+
+def try_corrections(
+    program: UserProgram,
+    script: Script,
+    corrections: Sequence[Correction],
+    task: str,
+    models: PromptWatcher,
+    *,
+    most_asked: float = float("inf"),
+) -> Trial:
+    """Run *program* as it was recorded up to the first of *corrections*, put these steps right, and let the rest live.
+
+    A LangGraph graph whose checkpoints of the run are there goes on from the last one before the step.
+
+    Raises:
+        ConfigError: if a step cannot be put right, or what came before it is not all there.
+    """
+    first, *later = sorted(corrections, key=lambda correction: correction.step)
+    check_step(script, first.step)
+    if not first.told and first.answer is None:
+        gone_on = go_on_from_checkpoint(program, script, first, models, most_asked, later)
+        if gone_on is not None:
+            ran, said, asked, trouble = gone_on
+            return Trial(ran, said, asked, trouble, is_from_checkpoint=True)
+    script.check(first.step)
+    with Playback(
+        script,
+        models,
+        first.step,
+        first.text,
+        told=first.told,
+        answer=first.answer,
+        later=later,
+        most_asked=most_asked,
+    ) as playback:
+        ran = program.run(task)
+    trouble = playback.trouble
+    if not trouble and not playback.is_reached:
+        trouble = f"it ended without coming to step {first.step}{f' ({ran.error})' if ran.error else ''}"
+    return Trial(ran, tuple(playback.said), playback.asked, trouble)
+
+
+@dataclass
+class ProgramTrials:
+    """Trials of a user's program, each in one of several processes: one that hangs is killed and says nothing.
+
+    Args:
+        program: `module:factory`.
+        check: `module:function`, or None.
+        script: The recording.
+        task: What the program is asked.
+        timeout_s: For one trial.
+    """
+
+    program: str
+    check: str | None
+    script: Script
+    task: str
+    timeout_s: float
+    _pool: WorkerPool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pool = WorkerPool(serve, self.program, self.check, name=self.program, timeout_s=self.timeout_s)
+
+    def __enter__(self) -> ProgramTrials:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def original(self) -> Trial:
+        """Play the recording back, which asks no model, and return how it ended.
+
+        Raises:
+            ConfigError: if the program cannot be made, or hangs.
+        """
+        trial = self.run((), 0)
+        if trial.trouble:
+            raise ConfigError(
+                f"expected {self.program!r} to play the recorded run back, got trouble: {trial.trouble}. "
+                "Give the program as it was when the run was recorded, or a higher --timeout"
+            )
+        return trial
+
+    def run(self, corrections: Sequence[Correction], most_asked: int) -> Trial:
+        """Go on with the run; what hangs, breaks or has changed is told in `Trial.trouble`.
+
+        Raises:
+            ConfigError: if a step cannot be put right.
+        """
+        try:
+            trial: Trial = self._pool.ask((self.script, self.task, tuple(corrections), most_asked))
+        except RunEnded as ended:
+            late = str(ended) == "timed out"
+            return Trial(
+                Ran("", None), trouble=f"it did not end within {self.timeout_s:g} s" if late else "its process ended"
+            )
+        return trial
+
+
+def serve(channel: Channel, program: str, check: str | None) -> None:
+    """Run trials until the parent has gone. It answers first with an error or None, then with trials or errors."""
+    logging.lastResort = None  # what frameworks say of a replay that is refused is no news
+    warnings.simplefilter("ignore")
+    for framework in ("autogen_core", "autogen_agentchat"):
+        logging.getLogger(framework).addHandler(logging.NullHandler())
+    for name in (PLAN_VARIABLE, "OTEL_SDK_DISABLED"):
+        os.environ.pop(name, None)
+    with recording_quietly() as models:
+        try:
+            made = load_program(program, check)
+        except BlamespanError as error:
+            send_error(channel, error)
+            return
+        channel.send(None)
+        while True:
+            script, task, corrections, most_asked = channel.receive()
+            try:
+                if corrections:
+                    channel.send(try_corrections(made, script, corrections, task, models, most_asked=most_asked))
+                else:
+                    channel.send(Trial(original_run(made, script, task, models)))
+            except BlamespanError as error:
+                send_error(channel, error)

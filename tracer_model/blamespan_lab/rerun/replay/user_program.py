@@ -1,0 +1,198 @@
+"""A user's own program, named `module:factory`: an AutoGen team, a LangGraph graph or a function, made anew to run."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from blamespan.errors import ConfigError
+from blamespan_lab.rerun.replay.asking import answer_of, is_runnable, start_program
+
+__all__ = ["Check", "Ran", "UserProgram", "load_program"]
+
+Check = Callable[[str, str], Any]  # (answer, task) -> true or false, or an awaitable of it
+"""Tells of an answer whether it is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a run of a user's program ended.
+
+    Attributes:
+        answer: What it said last; empty where it broke.
+        succeeded: Whether the answer is right; None where nobody can tell.
+        error: What it raised, or what the check did; empty if neither. A run that broke did not succeed.
+    """
+
+    answer: str
+    succeeded: bool | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class UserProgram:
+    """A program that can be run again and again, each time made anew. `load_program` makes one.
+
+    Attributes:
+        name: `module:factory`.
+        factory: Makes what is run. It takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph
+            or a function of the task, sync or async; it may be async itself.
+        check: Tells whether an answer is right; None where nobody can.
+    """
+
+    name: str
+    factory: Callable[[], Any]
+    check: Check | None = None
+    _made: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    def run(self, task: str) -> Ran:
+        """Make the program anew and run it once on *task*, in an event loop of its own.
+
+        What the program raises is the outcome of the run; `KeyboardInterrupt` passes. A factory that raises has made no
+        program: that is no run, and to run it again would be no cure.
+
+        Raises:
+            ConfigError: if the factory raises, or gives what cannot be run.
+        """
+        try:
+            answer = answer_of(self._run(task))
+        except ConfigError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever a program raises
+            return Ran("", None if self.check is None else False, f"{type(error).__name__}: {error}")
+        return self.judged(answer, task)
+
+    def make(self) -> Any:
+        """Call the factory, once more than needed for one that is sync: the first result is for the first run.
+
+        Raises:
+            ConfigError: if it raises, or gives what cannot be run.
+        """
+        if self._made:
+            return self._made.pop()
+        try:
+            program = self.factory()
+        except (Exception, SystemExit) as error:
+            raise _broken(self.name, error) from error
+        return _runnable(program, self.name)
+
+    def give_back(self, program: Any) -> None:
+        """Keep a program that was made and not run, for the next run."""
+        self._made.append(program)
+
+    def _run(self, task: str) -> Any:
+        if not inspect.iscoroutinefunction(self.factory):
+            result = start_program(self.make(), task)
+            return asyncio.run(_await_result(result)) if inspect.isawaitable(result) else result
+        return asyncio.run(self._run_async(task))
+
+    async def _run_async(self, task: str) -> Any:
+        """Make it in the loop that it runs in: an async factory may open connections."""
+        try:
+            program = await self.factory()
+        except (Exception, SystemExit) as error:
+            raise _broken(self.name, error) from error
+        result = start_program(_runnable(program, self.name), task)
+        return await result if inspect.isawaitable(result) else result
+
+    def judged(self, answer: str, task: str) -> Ran:
+        """Have an answer checked that the program gave."""
+        if self.check is None:
+            return Ran(answer, None)
+        try:
+            verdict = self.check(answer, task)
+            verdict = asyncio.run(_await_result(verdict)) if inspect.isawaitable(verdict) else verdict
+        except Exception as error:  # an answer that the check cannot read is not right
+            return Ran(answer, False, f"the check raised {type(error).__name__}: {error}")
+        if verdict is None or isinstance(verdict, str):  # "no" would be true
+            raise ConfigError(
+                f"the check of {self.name!r} must give true or false, got {verdict!r}. Does it return anything else?"
+            )
+        return Ran(answer, bool(verdict))
+
+
+def load_program(name: str, check: str | None = None) -> UserProgram:
+    """Import the factory that *name* says, and make the program once to see that it can be run.
+
+    The folder that the command is run in comes first where modules are looked for.
+
+    Args:
+        name: `module:factory`.
+        check: `module:function` of (answer, task) that gives true or false. Without it, the factory's attribute `check`
+            is taken, if it has one.
+
+    Raises:
+        ConfigError: if either cannot be imported, or what the factory gives cannot be run.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    factory = _import(name, "program")
+    if is_runnable(factory) and not inspect.isroutine(factory) and not inspect.isclass(factory):
+        raise ConfigError(
+            f"{name!r} is a program itself, which keeps what it was told. Name a factory: def make(): return ..."
+        )
+    _takes_no_argument(factory, name)
+    judge = _import(check, "check") if check is not None else getattr(factory, "check", None)
+    if judge is not None and not callable(judge):
+        raise ConfigError(f"the check of {name!r} must be a function of (answer, task), got {judge!r}. Name one")
+    program = UserProgram(name, factory, judge)
+    if not inspect.iscoroutinefunction(factory):
+        program._made.append(program.make())
+    return program
+
+
+def _import(name: str, what: str) -> Any:
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise ConfigError(f"expected a {what} as module:function, got {name!r}. Write it like my_team.app:make")
+    try:
+        import_module(module)
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+        raise ConfigError(
+            f"{what} {name!r}: module {module!r} cannot be imported from {str(Path.cwd())!r} "
+            f"({type(error).__name__}: {error}). Run in the folder it lies in, or mend it"
+        ) from error
+    try:
+        return resolve_name(name)
+    except (AttributeError, ValueError, ImportError) as error:
+        raise ConfigError(f"{what} {name!r}: module {module!r} has no {attribute!r}. Check its name") from error
+
+
+def _takes_no_argument(factory: Any, name: str) -> None:
+    if not callable(factory):
+        raise ConfigError(f"{name!r} must be a factory, a function without arguments, got {type(factory).__name__!r}")
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        raise ConfigError(
+            f"the factory {name!r} must take no argument and give what is run ({error}). "
+            "Wrap it: def make(): return my_program"
+        ) from error
+    except ValueError:  # built in: it has no signature to look at
+        return
+
+
+def _broken(name: str, error: BaseException) -> ConfigError:
+    return ConfigError(f"the factory {name!r} raised {type(error).__name__}: {error}. Mend it and run again")
+
+
+def _runnable(program: Any, name: str) -> Any:
+    if is_runnable(program):
+        return program
+    hint = "Compile the graph: .compile()" if hasattr(program, "compile") else "Return one of these"
+    raise ConfigError(
+        f"the factory {name!r} must give an AutoGen team or agent, a compiled LangGraph graph or a function of the "
+        f"task, got {type(program).__name__!r}. {hint}"
+    )
+
+
+async def _await_result(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

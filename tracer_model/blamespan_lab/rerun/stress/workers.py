@@ -1,0 +1,126 @@
+"""Processes that run a subject: what hangs is killed, what dies is counted, and what it prints goes to stderr."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal, TypeAlias
+
+from blamespan.errors import BlamespanError, ConfigError
+from blamespan.injecting.injection import PLAN_VARIABLE
+from blamespan.tracers import Tracer, load_tracer
+from blamespan.worker_processes import Channel
+from blamespan_lab.make.simulation.agents.endpoint import policy_from_environment
+from blamespan_lab.rerun.replay.worker_pool import RunEnded, WorkerPool, send_error
+from blamespan_lab.rerun.stress.byzantine import ByzantineOrder, ByzantineTrial, try_byzantine
+from blamespan_lab.rerun.stress.recipe import StressRecipe
+from blamespan_lab.rerun.stress.subjects import SubjectSpec
+from blamespan_lab.rerun.stress.trial import Clean, FaultTrial, Planned, try_fault
+
+__all__ = ["Order", "Result", "SubjectWorkers", "serve"]
+
+Order: TypeAlias = int | tuple[Planned, Clean] | ByzantineOrder
+"""A task to run without a fault, a run with one, or a run with agents that are turned."""
+Result: TypeAlias = Clean | FaultTrial | ByzantineTrial | str
+"""What became of it; for a run without a fault that did not come to an end: why."""
+
+_NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+"""Variables that would add faults of their own, or hide what happens."""
+
+
+@dataclass
+class SubjectWorkers:
+    """Runs orders in processes of their own, at most *count* at once: each is held by a thread that waits for it.
+
+    Attributes:
+        spec: What is run.
+        recipe: How.
+        count: How many processes.
+    """
+
+    spec: SubjectSpec
+    recipe: StressRecipe
+    count: int
+    _threads: ThreadPoolExecutor = field(init=False)
+    _pool: WorkerPool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._threads = ThreadPoolExecutor(self.count)
+        self._pool = WorkerPool(serve, self.spec, self.recipe, name=self.spec.name, timeout_s=self.recipe.timeout_s)
+
+    def __enter__(self) -> SubjectWorkers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+        self._threads.shutdown(cancel_futures=True)
+
+    def results(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Result]]:
+        """Yield each order with its result, as they come.
+
+        Raises:
+            ConfigError: if the subject cannot be opened.
+        """
+        futures = {self._threads.submit(self._run, order): order for order in orders}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+
+    def _run(self, order: Order) -> Result:
+        try:
+            result: Result = self._pool.ask(order)
+        except RunEnded as ended:
+            return _result_without_answer(order, "timed out" if str(ended) == "timed out" else "broke")
+        return result
+
+
+def _result_without_answer(order: Order, end: Literal["timed out", "broke"]) -> Result:
+    if isinstance(order, int):
+        return "it timed out" if end == "timed out" else "its process ended"
+    if isinstance(order, ByzantineOrder):
+        return ByzantineTrial(order, succeeded=False)
+    error = "" if end == "timed out" else "process ended"
+    return FaultTrial(order[0], "unknown", succeeded=False, is_changed=True, end=end, error=error)
+
+
+def serve(channel: Channel, spec: SubjectSpec, recipe: StressRecipe) -> None:
+    """Run orders until the parent has gone: the whole life of a process. The first answer is an error, or None."""
+    logging.lastResort = None  # what breaks by a fault is part of the result
+    warnings.simplefilter("ignore")
+    for name in _NOT_OURS:
+        os.environ.pop(name, None)
+    try:
+        subject = spec.open(policy_from_environment())
+    except BlamespanError as error:
+        send_error(channel, error)
+        return
+    channel.send(None)
+    while True:
+        order: Order = channel.receive()
+        try:
+            if isinstance(order, int):
+                run = subject.run(order)
+                channel.send(Clean(run, {role: tuple(names) for role, names in subject.roles(order, run).items()}))
+            elif isinstance(order, ByzantineOrder):
+                channel.send(try_byzantine(subject, order, _tracer(order.tracer)))
+            else:
+                channel.send(try_fault(subject, order[0], order[1], recipe))
+        except ConfigError as error:
+            channel.send(_refuse(order, str(error)))
+
+
+def _refuse(order: Order, reason: str) -> Result:
+    if isinstance(order, int):
+        return reason
+    if isinstance(order, ByzantineOrder):
+        return ByzantineTrial(order, succeeded=False, missed=reason)
+    return FaultTrial(order[0], missed=reason)
+
+
+@cache
+def _tracer(name: str) -> Tracer:
+    return load_tracer(name)

@@ -1,0 +1,325 @@
+"""Learn a head for steps from people's labels, and measure it on labels that it has not seen.
+
+The head begins as the tracer's own opinion of each step. Labels of a team say how far to leave it: who usually errs
+there, and where in a run. The penalty holds it back: a dozen labels do not undo what the tracer sees in the run.
+
+Dims: N labelled failures.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blamespan.errors import ConfigError
+from blamespan.importing.recorded import Fault, RecordedRun
+from blamespan.labels.people import PersonLabel, step_of
+from blamespan.taxonomy import mode
+from blamespan.trace import MessageActionTrace
+from blamespan_lab.recorded_runs import group_by_task
+from blamespan_lab.statistics import consensus, interval, percent
+from blamespan_lab.train.calibrating import blamed, mass_ahead, mass_holding
+from blamespan_lab.train.step_model import LabelledSteps, cross_fit, fit_prior
+from blamespan_tracer.auto.parallel_calls import order_parallel_calls
+from blamespan_tracer.auto.plain_features import plain_features
+from blamespan_tracer.auto.step_prior import StepPrior, prior_features
+from blamespan_tracer.auto.tracer import AutoTracer
+from blamespan_tracer.heads import list_agents
+from blamespan_tracer.step_head import StepHead, opinion_of_tracer
+
+__all__ = [
+    "FEWEST",
+    "CurvePoint",
+    "LeftOutFigures",
+    "StepFigures",
+    "agreed_run",
+    "learn_step_head",
+    "measure_curve",
+    "measure_left_out",
+    "read_steps",
+]
+
+FEWEST = 8
+"""Labelled failures that learning needs: of fewer nobody can tell better from worse."""
+
+_CURVE_SIZES = (8, 16, 24, 32, 48, 64, 80)
+_PENALTY = 10.0
+_AGENT_PART = 0.3
+_COVERAGE = 90.0
+_DRAWS = 1_000
+_SPLITS = 20
+_FEWEST_MEASURED = 6
+_LEFT_OUT_FOLDS = 3
+_MOST_KINDS = 4
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """How often the labelled step is named, on labels that the head has not seen.
+
+    Attributes:
+        n: Labelled failures.
+        before: Percent whose step the tracer names by itself, and
+        before_interval: 95 %.
+        after: Percent whose step it names with a head that was learnt from the labels of other tasks, and
+        after_interval: 95 %.
+        agent_before: Percent whose agent the tracer names by itself, and
+        agent_after: with the head.
+        mended: Failures that only the head gets right, and
+        broken: only the tracer by itself.
+        gain_interval: How much likelier the head makes the labelled step, in nats, 90 %: the gain exceeds the lower end
+            with a confidence of 95 %.
+        named: Of each failure, whether its step is named with the head.
+    """
+
+    n: int
+    before: float
+    before_interval: tuple[float, float]
+    after: float
+    after_interval: tuple[float, float]
+    agent_before: float
+    agent_after: float
+    mended: int
+    broken: int
+    gain_interval: tuple[float, float]
+    named: tuple[bool, ...] = ()
+
+    @property
+    def is_better(self) -> bool:
+        """Whether labelled steps are measurably likelier with the head, and not fewer of them named."""
+        return self.gain_interval[0] > 0 and self.mended >= self.broken
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What a number of labels is worth, on failures of other tasks than those labelled; means of several draws.
+
+    Attributes:
+        n_labels: How many failures were labelled.
+        used: Percent of the draws in which the head was measurably better on these labels, and so was used.
+        step: Percent of the other failures whose step is named, and
+        step_spread: its standard deviation over the draws.
+        agent: Percent whose agent is named.
+    """
+
+    n_labels: int
+    used: float
+    step: float
+    step_spread: float
+    agent: float
+
+
+def agreed_run(run: RecordedRun, labels: Sequence[PersonLabel]) -> RecordedRun | None:
+    """Label a run as most do who labelled it; where a fault was put in counts if nobody knows better and it failed.
+
+    Returns:
+        The run with that fault, or without any where it did not fail; None where people disagree, are unsure, or name a
+        step that it does not have.
+    """
+    known = [label for label in labels if label.outcome is not None and label.answer != "failed"]
+    if not known and run.trace.outcome == "failed":
+        known = [label for label in labels if label.answer == "injected"]
+    labels = known
+    sides = [label.answer in ("no_failure", "no_agent") for label in labels]
+    is_sound = consensus(sides)
+    if is_sound is None:
+        return None
+    if is_sound:
+        return replace(run, faults=(), origin=None)
+    indices = [named.index for label in labels if (named := step_of(label, run.trace)) is not None]
+    step = consensus(indices)
+    if step is None:
+        return None
+    names = [name for label in labels if label.decisive for name in label.decisive.modes]
+    agreed = consensus(names) or next(iter(names), None)
+    fault = Fault(run.trace.steps[step].agent, mode(agreed) if agreed else None, step)
+    return replace(run, faults=(fault,), origin=None)
+
+
+def read_steps(runs: Sequence[RecordedRun], tracer: AutoTracer) -> list[LabelledSteps]:
+    """Read the failures whose step is labelled, as the tracer sees them by itself.
+
+    Left out is a run on which the tracer abstains, and one whose labelled step nobody can be blamed for.
+
+    Args:
+        runs: With or without labels.
+        tracer: Without a head for steps.
+    """
+    ordered = [_put_in_order(run) for run in runs if run.faults and run.faults[0].step is not None]
+    verdicts = tracer.attribute([run.trace for run in ordered])
+    read = []
+    for run, verdict in zip(ordered, verdicts, strict=True):
+        trace, step = run.trace, (run.faults or ())[0].step
+        can_be_blamed = np.array([trace.can_be_blamed(each) for each in trace.steps], np.bool_)
+        if verdict.abstained is not None or step is None or not can_be_blamed[step]:
+            continue
+        shares = np.array([each.score for each in verdict.steps])
+        read.append(
+            LabelledSteps.of(
+                run, prior_features(plain_features(trace), shares), can_be_blamed, opinion_of_tracer(shares)
+            )
+        )
+    return read
+
+
+def _put_in_order(run: RecordedRun) -> RecordedRun:
+    """Return the run with parallel calls in the order in which `auto` reads them."""
+    trace, places = order_parallel_calls(run.trace)
+    faults = tuple(
+        fault if fault.step is None else replace(fault, step=places.index(fault.step)) for fault in run.faults or ()
+    )
+    return replace(run, trace=trace, faults=faults)
+
+
+def learn_step_head(steps: Sequence[LabelledSteps], *, seed: int = 0) -> tuple[StepHead, StepFigures]:
+    """Fit a head to all labels; its figures and its step sets come from heads that have not seen the run's task.
+
+    Raises:
+        ConfigError: if there are too few labels.
+    """
+    if len(steps) < FEWEST:
+        raise ConfigError(
+            f"expected at least {FEWEST} labelled failures whose step an agent took, got {len(steps)}. "
+            "Label more with: blamespan annotate TRACES"
+        )
+    groups = group_by_task([one.run.trace.task for one in steps])
+    priors = cross_fit(steps, groups, penalty=_PENALTY, agent_part=_AGENT_PART, seed=seed)
+    shares = [one.share(prior) for one, prior in zip(steps, priors, strict=True)]
+    figures = _measure(steps, shares, seed)
+    ahead = [mass_ahead(of_run, one.step) for one, of_run in zip(steps, shares, strict=True)]
+    about = {
+        "labels": figures.n,
+        "before": round(figures.before, 1),
+        "after": round(figures.after, 1),
+        "after_interval": [round(value, 1) for value in figures.after_interval],
+        "gain_interval": [round(value, 3) for value in figures.gain_interval],
+        "agents": sorted({agent for one in steps for agent in list_agents(one.run.trace)}),
+    }
+    return StepHead(_fit(steps), mass_holding(ahead, _COVERAGE), figures.is_better, about), figures
+
+
+def _fit(steps: Sequence[LabelledSteps]) -> StepPrior:
+    return fit_prior(steps, penalty=_PENALTY, agent_part=_AGENT_PART)
+
+
+def measure_curve(steps: Sequence[LabelledSteps], *, seed: int = 0) -> list[CurvePoint]:
+    """Measure what 0, 8, 16 and more labels are worth; only sizes that leave tasks to measure on."""
+    groups = group_by_task([one.run.trace.task for one in steps])
+    points = []
+    for size in (0, *_CURVE_SIZES):
+        if size > groups.max() + 1 - _FEWEST_MEASURED:
+            break
+        used, named, agents = 100 * np.array([_draw(steps, groups, size, seed + split) for split in range(_SPLITS)]).T
+        points.append(
+            CurvePoint(size, float(used.mean()), float(named.mean()), float(named.std()), float(agents.mean()))
+        )
+    return points
+
+
+def _draw(steps: Sequence[LabelledSteps], groups: NDArray[np.int64], size: int, seed: int) -> tuple[bool, float, float]:
+    """Return whether a head of *size* tasks is used, and how often step and agent of the others' failures are named."""
+    chosen = set(np.random.default_rng(seed).permutation(groups.max() + 1)[:size].tolist())
+    is_chosen = [group in chosen for group in groups.tolist()]
+    learnt = [one for one, known in zip(steps, is_chosen, strict=True) if known]
+    others = [one for one, known in zip(steps, is_chosen, strict=True) if not known]
+    head = learn_step_head(learnt, seed=seed)[0] if learnt else None
+    prior = head.prior if head is not None and head.is_better else None
+    named, agents = np.array([_hit(one, one.share(prior)) for one in others]).mean(axis=0).tolist()
+    return prior is not None, named, agents
+
+
+def _hit(one: LabelledSteps, shares: NDArray[np.float64]) -> tuple[bool, bool]:
+    """Return whether the most blamed step of the most blamed agent is the labelled one, and whether of its agent."""
+    agents = np.unique([step.agent for step in one.run.trace.steps], return_inverse=True)[1]
+    step = blamed(agents, shares)[1]
+    return step == one.step, bool(one.is_of_agent[step])
+
+
+def _measure(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64]], seed: int) -> StepFigures:
+    """Compare the tracer by itself with the *shares* by heads that have not seen the run's task."""
+    by_tracer = [one.share() for one in steps]
+    before, after = (
+        np.array([_hit(one, of_run) for one, of_run in zip(steps, given, strict=True)]) for given in (by_tracer, shares)
+    )
+    gains = np.array(
+        [
+            np.log((now[one.step] + _LEAST) / (then[one.step] + _LEAST))
+            for one, then, now in zip(steps, by_tracer, shares, strict=True)
+        ]
+    )
+    drawn = np.random.default_rng(seed).integers(len(gains), size=(_DRAWS, len(gains)))
+    low, high = np.quantile(gains[drawn].mean(axis=1), (0.05, 0.95)).tolist()
+    named_before, named_after = before[:, 0].tolist(), after[:, 0].tolist()
+    return StepFigures(
+        len(steps),
+        percent(named_before),
+        interval(named_before),
+        percent(named_after),
+        interval(named_after),
+        percent(before[:, 1].tolist()),
+        percent(after[:, 1].tolist()),
+        mended=int((after[:, 0] & ~before[:, 0]).sum()),
+        broken=int((before[:, 0] & ~after[:, 0]).sum()),
+        gain_interval=(low, high),
+        named=tuple(map(bool, named_after)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutFigures:
+    """How often the labelled step is named where neither its task nor its kind of fault was learnt from.
+
+    Attributes:
+        n: Failures.
+        before: Percent whose step the tracer names by itself.
+        after: Percent whose step it names with a head of other tasks and other kinds.
+        agent: Percent named by always naming the agent that is labelled most often, at its usual turn, and
+        place: by always naming the usual place; each as the other failures have it.
+    """
+
+    n: int
+    before: float
+    after: float
+    agent: float
+    place: float
+
+
+def measure_left_out(steps: Sequence[LabelledSteps], kinds: Sequence[str], *, seed: int = 0) -> LeftOutFigures:
+    """Measure a head on kinds of faults that it has not learnt, beside what needs no tracer at all.
+
+    Args:
+        steps: The labelled failures.
+        kinds: What kind each is of; where all are of one, only tasks are left out.
+        seed: Of the folds of tasks.
+    """
+    groups = group_by_task([one.run.trace.task for one in steps])
+    folds = (np.random.default_rng(seed).permutation(groups.max() + 1) % _LEFT_OUT_FOLDS)[groups].tolist()
+    commonest = [kind for kind, _ in Counter(kinds).most_common(_MOST_KINDS)]
+    grouped = [kind if kind in commonest else "" for kind in kinds]  # rare ones are left out together
+    hits = []
+    for fold, kind in sorted(set(zip(folds, grouped, strict=True))):
+        of_others = [one for one, other in zip(steps, folds, strict=True) if other != fold]
+        learnt = [
+            one for one, other_fold, other in zip(steps, folds, grouped, strict=True)
+            if other_fold != fold and (other != kind or len(set(grouped)) == 1)
+        ]  # fmt: skip
+        prior = _fit(learnt) if learnt else None
+        turn = Counter(_turn(one.run.trace, one.step) for one in of_others or steps).most_common(1)[0][0]
+        place = Counter(one.step for one in of_others or steps).most_common(1)[0][0]
+        hits += [
+            (_hit(one, one.share())[0], _hit(one, one.share(prior))[0],
+             _turn(one.run.trace, one.step) == turn, one.step == place)
+            for one, other_fold, other in zip(steps, folds, grouped, strict=True) if (other_fold, other) == (fold, kind)
+        ]  # fmt: skip
+    return LeftOutFigures(len(hits), *(100 * np.array(hits, float).mean(axis=0)).tolist())
+
+
+def _turn(trace: MessageActionTrace, step: int) -> tuple[str, int]:
+    """Return whose step it is, and which of the agent's own."""
+    agent = trace.steps[step].agent
+    return agent, sum(other.agent == agent for other in trace.steps[:step])
