@@ -97,7 +97,7 @@ def write_metrics() -> str:
 
 def write_checks() -> str:
     """Write every bundled check with its mode, and whether it raises the alarm by itself."""
-    from blamespan_tracer.checks import VERDICT_CHECKS
+    from blamespan_tracer.checks import CHECKS
     from blamespan_tracer.checks.alarms import raises_alarm, sound_rates
 
     rows = [
@@ -108,7 +108,7 @@ def write_checks() -> str:
             f"{100 * sound_rates()[check.name]:.1f}" if check.name in sound_rates() else "-",
             "yes" if raises_alarm(check) else "no",
         )
-        for check in VERDICT_CHECKS
+        for check in CHECKS
     ]
     heading = (
         "# Bundled checks\n\n`blamespan lab checks` prints the same. A check raises the alarm by itself where at most "

@@ -62,10 +62,10 @@ def parts(_: None = None) -> dict[str, float]:
     """Measure what the network's verdicts are made of, one after the other: CPU milliseconds a run."""
     from blamespan_tracer.alternatives.features import in_batches, read_batch
     from blamespan_tracer.alternatives.network.inputs import read_runs
+    from blamespan_tracer.alternatives.network.representation import analyse, represent
     from blamespan_tracer.alternatives.network.step_features import step_features
     from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-    from blamespan_tracer.checks import VERDICT_CHECKS, ExaminedRun
-    from blamespan_tracer.representation import analyse, represent
+    from blamespan_tracer.checks import CHECKS, apply_checks
 
     tracer = cast(NetworkTracer, _state["tracer"])
     traces: list[MessageActionTrace] = _state["traces"]
@@ -82,9 +82,8 @@ def parts(_: None = None) -> dict[str, float]:
     read = timed("words", lambda: [run for batch in in_batches(traces) for run in read_batch(batch)])
     timed("lexicon", lambda: tracer.lexicon.score_all([agent for run in read for agent in run]))
     analyses = timed("analysis", lambda: [analyse(trace) for trace in traces])
-    examined = [ExaminedRun(trace, analysis) for trace, analysis in zip(traces, analyses, strict=True)]
-    timed("representation", lambda: [(represent(run.trace, run.analysis), step_features(run)) for run in examined])
-    timed("checks", lambda: [check.apply(run) for run in examined for check in VERDICT_CHECKS])
+    timed("representation", lambda: [(represent(run.trace, run), step_features(run)) for run in analyses])
+    timed("checks", lambda: [apply_checks(CHECKS, trace) for trace in traces])
     runs = timed(
         "all reading", lambda: read_runs(traces, tracer.lexicon, tracer.network.vocabulary, tracer.network.features)
     )

@@ -66,8 +66,8 @@ ALONE: Final = {"analyze", "annotate", "guard try", "mcp", "open", "schemata add
 OTHER_ARGUMENTS: Final = {
     ("lab evaluate checks", "paths"), ("lab evaluate programs", "paths"), ("lab generate", "recipe"),
     ("guard check", "policy"), ("guard try", "policy"), ("learn", "program"),
-    ("lab probe", "folder"), ("lab replay", "program"), ("schemata drop", "names"), ("schemata edit", "name"),
-    ("schemata show", "name"), ("lab stress", "program"), ("lab train", "recipe"), ("verify", "program"),
+    ("lab probe", "folder"), ("lab replay", "program"), ("lab stress", "program"),
+    ("lab train", "recipe"), ("verify", "program"),
 }  # fmt: skip
 """Arguments that name no traces, or files and folders of labelled runs alone."""
 

@@ -9,7 +9,7 @@ from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.modes import MODES, can_show, mode_of, mode_of_step
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 NEEDS_ANOTHER = [taxonomy[code] for taxonomy in (MAST, AEGIS) for code in ("FM-2.4", "FM-2.5")]
 

@@ -17,9 +17,9 @@ from blamespan_tracer.alternatives.causal_graph import CausalGraphTracer
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.alternatives.network.weights import FORMAT
-from blamespan_tracer.checks import VERDICT_CHECKS, ChecksTracer
+from blamespan_tracer.checks import CHECKS, ChecksTracer
 from tests.tracer_model.alternatives.network.networks import drawn_network, random_team, tracer_with
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 TRACERS = ("lexical", "checks", "causal-graph", "network", "bundled network")
 MANY = 5_000
@@ -30,7 +30,7 @@ def tracer(name: str) -> Tracer:
     if name == "lexical":
         return LexicalTracer.bundled()
     if name == "checks":
-        return ChecksTracer(VERDICT_CHECKS)
+        return ChecksTracer(CHECKS)
     if name == "causal-graph":
         return CausalGraphTracer()
     return tracer_with() if name == "network" else NetworkTracer.bundled()

@@ -135,7 +135,7 @@ def test_step_that_is_examined_again_breaks_the_same(monkeypatch: pytest.MonkeyP
     step = ProposedStep("message", "a", "There are 98765 boxes.")
     first = watching.examine(step)
     with monkeypatch.context() as patched:
-        patched.setattr(watching, "_running", None)
+        patched.setattr(watching, "_reader", None)
         again = watching.examine(ProposedStep("message", "a", "There are 98765 boxes."))
     watching.commit(ProposedStep("tool_result", "a", "I count 98765 boxes.", "count"))
 

@@ -1,8 +1,8 @@
 """Findings while a run goes on: claims against their sources, broken checks, claims that spread.
 
-What a step states is looked up in the ledger of the steps before it. The checks of `checks.running` keep what they have
-read; any other sees the step among the latest ones and those that its claims come from, read anew. So a step costs the
-same however long the run is.
+What a step states is looked up in the ledger of the steps before it. Checks of a step see what was read of it beside
+them; any other check sees the step among the latest ones and those that its claims come from, read anew. So a step
+costs the same however long the run is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -34,7 +34,8 @@ from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, Floats, describe
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun
 from blamespan_tracer.checks.in_use import checks_in_use
-from blamespan_tracer.checks.running import MESSAGE_CHECKS, RunningChecks
+from blamespan_tracer.checks.messages import MESSAGE_CHECKS
+from blamespan_tracer.checks.reading import ReadStep, StepReader
 from blamespan_tracer.ledger import Claim, HeldStep, LedgerReader
 from blamespan_tracer.ledger.ledger import TASK
 
@@ -77,15 +78,15 @@ class RunWatcher:
 
     def __init__(self, rules: Sequence[FindingRule], task: str) -> None:
         checks = _choose_checks(rules)
-        self._running = RunningChecks([check for check in checks if RunningChecks.can_run(check)], task)
-        self._checks = [check for check in checks if not RunningChecks.can_run(check)]
+        self._of_step = [(check, check.find) for check in checks if check.find is not None]
+        self._of_run = [check for check in checks if check.find is None]
         self._wants_suspicion = any(rule.suspicion is not None for rule in rules)
         self._wants_spread = any(rule.unsupported_reaches is not None for rule in rules)
         self._match_schemata = _choose_schemata(rules)
-        self._needs_window = bool(self._checks) or self._match_schemata is not None
-        self._needs_ledger = self._wants_suspicion or self._wants_spread or self._needs_window
+        self._needs_window = bool(self._of_run) or self._match_schemata is not None
         self._task = task
         self._ledger = LedgerReader(task)
+        self._reader = StepReader()
         self._kept: deque[tuple[int, ProposedStep]] = deque(maxlen=_MOST_KEPT)
         self._index = 0
         self._deciders: list[str | None] = []
@@ -94,9 +95,8 @@ class RunWatcher:
         self._unsupported: dict[tuple[str, str], set[str]] = {}
         self._texts: set[tuple[str, str]] = set()
         self._own_texts: set[tuple[str, str, str]] = set()
-        self._examined: tuple[ProposedStep, Step] | None = None
+        self._examined: tuple[ProposedStep, HeldStep, ReadStep, float] | None = None
         self._findings: list[RunFinding] = []
-        self._held: tuple[HeldStep, Floats, tuple[Claim, ...]] | None = None
         if self._wants_suspicion:
             _weights()
 
@@ -107,19 +107,21 @@ class RunWatcher:
         if step.kind not in ("message", "tool_call"):
             return []
         if self._examined is not None and self._examined[0] == step:  # asked again, an agent says the same again
-            self._examined = step, self._examined[1]
+            self._examined = step, *self._examined[1:]
             return self._findings
-        read = self._make_step(0, step)
-        self._findings = [self._make_finding(result) for result in self._running.examine(read)]
-        self._examined, self._held = (step, read), None
-        if self._needs_ledger:
-            self._findings += self._examine_claims(step)
+        held, read = self._read(step)
+        features = np.zeros(len(EVIDENCE_FEATURES), np.float32)
+        self._findings = [*self._apply_checks_of_step(read), *self._examine_claims(step, read.claims, features)]
+        self._examined = step, held, read, float(features[0])
         return self._findings
 
-    def _examine_claims(self, step: ProposedStep) -> Iterator[RunFinding]:
-        held = self._ledger.hold(self._index, _content(step), decides=True)
+    def _read(self, step: ProposedStep) -> tuple[HeldStep, ReadStep]:
+        """Hold what a step states against what is known, and read it beside the steps before it."""
+        held = self._ledger.hold(self._index, _content(step), decides=step.kind != "tool_result")
         claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
-        features = np.zeros(len(EVIDENCE_FEATURES), np.float32)
+        return held, self._reader.read(self._make_step(0, step), claims)
+
+    def _examine_claims(self, step: ProposedStep, claims: Sequence[Claim], features: Floats) -> Iterator[RunFinding]:
         if self._wants_suspicion:
             suspicion, why = self._suspect(step, claims, features)
             reason = "what the run says so far speaks against the step"
@@ -128,32 +130,23 @@ class RunWatcher:
             yield from self._find_spread(step, claims)
         if self._needs_window:
             window = self._make_window(step, claims)
-            yield from (*self._apply_checks(window), *self._find_schemata(window))
-        self._held = held, features, claims
+            yield from (*self._apply_checks_of_run(window), *self._find_schemata(window))
 
     def commit(self, step: ProposedStep) -> None:
         """Take up a step that takes place: later ones are held against it."""
         if step.kind not in ("message", "tool_call", "tool_result"):
             return
-        is_examined = self._examined is not None and self._examined[0] is step
-        self._running.take(
-            self._examined[1] if is_examined and self._examined is not None else self._make_step(0, step)
-        )
-        if self._needs_ledger:
-            self._commit_claims(step, self._held if is_examined else None)
-        self._examined = self._held = None
-
-    def _commit_claims(self, step: ProposedStep, known: tuple[HeldStep, Floats, tuple[Claim, ...]] | None) -> None:
         decides = step.kind != "tool_result"
-        if known is not None:
-            held, features, claims = known
-            self._highest = max(self._highest, float(features[0]))
+        if self._examined is not None and self._examined[0] is step:
+            _, held, read, highest = self._examined
+            self._highest = max(self._highest, highest)
         else:
-            held = self._ledger.hold(self._index, _content(step), decides=decides)
-            claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
+            held, read = self._read(step)
+        self._examined = None
         self._ledger.take(held)
-        self._n_claims += count_claims(claims)
-        self._note_support(step, held, claims)
+        self._reader.take(read, decides=decides)
+        self._n_claims += count_claims(read.claims)
+        self._note_support(step, held, read.claims)
         if decides:
             text = _SPACE.sub(" ", _content(step)).strip()
             self._texts.add((step.kind, text))
@@ -224,10 +217,16 @@ class RunWatcher:
 
     # --- checks
 
-    def _apply_checks(self, window: MessageActionTrace) -> Iterator[RunFinding]:
+    def _apply_checks_of_step(self, read: ReadStep) -> Iterator[RunFinding]:
+        run = _WatchedRun(self._task, read.step, self._kept, self._make_step)
+        for check, find in self._of_step:
+            results = (check.make_result(finding, run) for finding in find(run, read))
+            yield from (self._make_finding(result) for result in results if result.outcome == "fail")
+
+    def _apply_checks_of_run(self, window: MessageActionTrace) -> Iterator[RunFinding]:
         run = ExaminedRun(window)
         last = len(run.trace.steps) - 1
-        for check in self._checks:
+        for check in self._of_run:
             for result in check.apply(run):
                 if result.outcome == "fail" and result.step == last:
                     yield self._make_finding(result)
@@ -289,6 +288,40 @@ class RunWatcher:
             attributes={"gen_ai.tool.name": step.tool} if is_call else {},
             input_text="" if is_result else self._task,
         )
+
+
+class _WatchedRun(ExaminedRun):
+    """A run that goes on, as checks of one step see it: that step, and the latest ones before it where they ask.
+
+    Args:
+        task: What the run was asked.
+        step: The step.
+        kept: The latest steps before it, with their indices.
+        make_step: Returns a step as recorded runs have it.
+    """
+
+    tells_inputs = True
+
+    def __init__(
+        self,
+        task: str,
+        step: Step,
+        kept: Sequence[tuple[int, ProposedStep]],
+        make_step: Callable[[int, ProposedStep], Step],
+    ) -> None:
+        super().__init__(MessageActionTrace("1" * 32, task, (step,), (Agent(step.agent),)))
+        self._kept, self._make_step = kept, make_step
+
+    @property
+    def agents(self) -> frozenset[str]:  # that have acted so far
+        return frozenset(step.agent for _, step in self._kept)
+
+    def step_at(self, index: int) -> Step | None:
+        first = self._kept[0][0] if self._kept else 0
+        return self._make_step(0, self._kept[index - first][1]) if first <= index < first + len(self._kept) else None
+
+    def steps_before(self, step: Step) -> Iterable[Step]:
+        return (self._make_step(0, one) for _, one in self._kept)
 
 
 def _choose_checks(rules: Sequence[FindingRule]) -> tuple[Check, ...]:

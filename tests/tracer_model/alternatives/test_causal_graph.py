@@ -8,7 +8,7 @@ import numpy as np
 
 from blamespan.tracers import load_tracer
 from blamespan_tracer.alternatives.causal_graph import CausalGraphTracer, find_phases
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 _TASK = "A box holds 12 red cups and 30 blue cups. How many cups does it hold?"
 _TASK_OF_WORDS = "A box holds red cups and blue cups. Which cups does it hold?"

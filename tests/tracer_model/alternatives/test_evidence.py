@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blamespan.attribution import Evidence
 from blamespan_tracer.alternatives.evidence import quote_steps
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 
 def quoted(*said: tuple[str, str], step: int, task: str = "") -> str:

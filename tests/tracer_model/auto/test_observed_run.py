@@ -8,7 +8,7 @@ import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.observed_run import DOUBTS, ObservedRun, observe
-from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
+from blamespan_tracer.checks import CHECKS, apply_checks
 from blamespan_tracer.checks.alarms import weight_of
 
 
@@ -49,7 +49,7 @@ def test_what_the_run_puts_right_is_not_doubted() -> None:
 
 def test_broken_checks_count_by_their_weight() -> None:
     """A wrong sum counts as much as its check says; the right one counts nothing, nor does the step beside it."""
-    check = next(check for check in VERDICT_CHECKS if check.name == "sum-holds")
+    check = next(check for check in CHECKS if check.name == "sum-holds")
 
     def observed(total: str) -> ObservedRun:
         trace = _run("Add the bills.", ("A", f"The bills are 120 + 260 = {total} EUR."), ("B", "Thank you."))

@@ -10,7 +10,7 @@ import pytest
 from blamespan import conventions as words
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.auto.tracer import AutoTracer
-from blamespan_tracer.checks import VERDICT_CHECKS, alarms, apply_checks, read_toml_checks
+from blamespan_tracer.checks import CHECKS, alarms, apply_checks, read_toml_checks
 from blamespan_tracer.checks.alarms import (
     MOST_SOUND_RUNS,
     SOUND_RATES,
@@ -30,9 +30,9 @@ from tests.tracer_model.checks.test_bundled import (
     with_facts,
     with_inputs,
 )
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
-BY_NAME = {check.name: check for check in VERDICT_CHECKS}
+BY_NAME = {check.name: check for check in CHECKS}
 OTHER = "The second half has other words altogether, since nobody wants to read about one thing two times in a row."
 
 
@@ -46,7 +46,7 @@ def tracer() -> AutoTracer:
 def test_broken_check_raises_the_alarm_and_names_its_step(tracer: AutoTracer, name: str) -> None:
     """A run that breaks a check is called failed: by its step, its mode and its quote."""
     run, _, _ = BROKEN[name]
-    [first, *_] = find_alarms(run, apply_checks(VERDICT_CHECKS, run)) or [None]
+    [first, *_] = find_alarms(run, apply_checks(CHECKS, run)) or [None]
 
     [verdict] = tracer.attribute([run])
 
@@ -56,7 +56,7 @@ def test_broken_check_raises_the_alarm_and_names_its_step(tracer: AutoTracer, na
     assert first is not None
     assert verdict.calls_failed
     assert verdict.decisive_step == first.step
-    assert verdict.modes[0].mode in {one.mode for one in apply_checks(VERDICT_CHECKS, run) if one.outcome == "fail"}
+    assert verdict.modes[0].mode in {one.mode for one in apply_checks(CHECKS, run) if one.outcome == "fail"}
     assert verdict.evidence[0].quote == first.quote
 
 
@@ -137,7 +137,7 @@ def test_sound_twin_raises_no_alarm(tracer: AutoTracer, name: str) -> None:
     """A run without the mistake breaks nothing, and nobody is called to blame for anything."""
     run = SOUND[name]
 
-    assert [result for result in apply_checks(VERDICT_CHECKS, run) if result.outcome == "fail"] == []
+    assert [result for result in apply_checks(CHECKS, run) if result.outcome == "fail"] == []
     assert not tracer.attribute([run])[0].calls_failed
 
 
@@ -191,7 +191,7 @@ REPAIRED = {
 def test_repaired_mistake_raises_no_alarm(name: str) -> None:
     """What the run puts right later is still reported as broken, and no cause for an alarm."""
     run = REPAIRED[name]
-    results = [result for result in apply_checks(VERDICT_CHECKS, run) if result.outcome == "fail"]
+    results = [result for result in apply_checks(CHECKS, run) if result.outcome == "fail"]
 
     assert find_alarms(run, results) == []
     if "in one message" not in name:
@@ -202,14 +202,14 @@ def test_wrong_value_that_comes_back_is_not_repaired() -> None:
     """Who is corrected and states the wrong value again has not put it right."""
     run = team(("a", "We get 12 * 3 = 35."), ("b", "No: 12 * 3 = 36."), ("a", "The answer is 35."))
 
-    assert [result.step for result in find_alarms(run, apply_checks(VERDICT_CHECKS, run))] == [0]
+    assert [result.step for result in find_alarms(run, apply_checks(CHECKS, run))] == [0]
 
 
 def test_another_right_sum_repairs_nothing() -> None:
     """A sum that holds puts another one that does not hold right in no way."""
     run = team(("a", "We get 12 * 3 = 35."), ("b", "And 2 + 2 = 4."), ("a", "And 2 + 3 = 5."))
 
-    assert [result.step for result in find_alarms(run, apply_checks(VERDICT_CHECKS, run))] == [0]
+    assert [result.step for result in find_alarms(run, apply_checks(CHECKS, run))] == [0]
 
 
 def test_rule_of_a_user_raises_the_alarm(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_rule_of_a_user_raises_the_alarm(tmp_path: Path) -> None:
     )
     checks = read_toml_checks(rules)
     first = AutoTracer.bundled()
-    tracer = AutoTracer(first._weights, checks=(*VERDICT_CHECKS, *checks), check_files="abc")
+    tracer = AutoTracer(first._weights, checks=(*CHECKS, *checks), check_files="abc")
     run = team(("a", "The boat leaves at nine."), ("b", "I guess that is right."))
 
     verdict, sound = tracer.attribute([run, team(("a", "The boat leaves at nine."), ("b", "Then that is right."))])

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
+from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import step_features
-from blamespan_tracer.checks import ExaminedRun
-from tests.tracer_model.representation.teams import Said, team
+from blamespan_tracer.checks import CHECKS, apply_checks
+from tests.tracer_model.teams import Said, team
 
 _NAMES = " ".join(f"Hall{place} Inn{place}" for place in range(60))
 _TEXTS = {
@@ -46,6 +47,7 @@ def test_time_is_bounded_by_length(kind: str) -> None:
     run = team(*said, task=f"Name the hall with the lowest cost, rent or value. {_TEXTS[kind]} {_NAMES}")
     start_s = time.process_time()
 
-    step_features(ExaminedRun(run))
+    step_features(analyse(run))
+    apply_checks(CHECKS, run)
 
     assert time.process_time() - start_s < 30

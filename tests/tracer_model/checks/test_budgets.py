@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks import VERDICT_CHECKS, ChecksTracer, apply_checks
-from tests.tracer_model.representation.teams import team
+from blamespan_tracer.checks import CHECKS, ChecksTracer, apply_checks
+from tests.tracer_model.teams import team
 
 RUN = team(("a", "We need 12 boxes."), ("b", "[No model was asked.]"), ("a", "Then we stop."))
 
@@ -20,7 +20,7 @@ def guarded(kind: str) -> MessageActionTrace:
 
 def test_overrun_of_a_budget_is_an_error_with_an_agent_and_a_step() -> None:
     """The step that asked for more is blamed, and called X5; another decision of the guard is no overrun."""
-    (check,) = [check for check in VERDICT_CHECKS if check.name == "budget-kept"]
+    (check,) = [check for check in CHECKS if check.name == "budget-kept"]
 
     (broken,) = apply_checks([check], guarded("budget"))
     (kept,) = apply_checks([check], guarded("tool"))

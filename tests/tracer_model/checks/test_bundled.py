@@ -8,15 +8,15 @@ import pytest
 from blamespan import conventions as words
 from blamespan.conventions import GUARD_ACTION, GUARD_KIND, GUARD_REASON
 from blamespan.trace import AttributeValue, MessageActionTrace
-from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
-from tests.tracer_model.representation.teams import Said, team
+from blamespan_tracer.checks import CHECKS, apply_checks
+from tests.tracer_model.teams import Said, team
 
 LONG = "The plan stands and every part of it was gone through with great care by all of us in this room today."
 
 
 def said_of(run: MessageActionTrace, name: str) -> list[tuple[str, int | None, str]]:
     """What one check says of a run: outcome, step, quote."""
-    chosen = [check for check in VERDICT_CHECKS if check.name == name]
+    chosen = [check for check in CHECKS if check.name == name]
     return [(verdict.outcome, verdict.step, verdict.quote) for verdict in apply_checks(chosen, run)]
 
 
@@ -146,11 +146,6 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         team(("a", "The delivery budget is 950 euros."), ("b", "ok"), task="The delivery budget is 590 euros."),
         0,
         "The delivery budget is 950 euros.",
-    ),
-    "own-words-stand": (
-        team(("a", "The parcel weight is 410 grams."), ("b", "go on"), ("a", "The parcel weight is 470 grams.")),
-        2,
-        "The parcel weight is 470 grams.",
     ),
     "budget-kept": (guarded(team(("a", "Go on."), ("b", "No model was asked.")), 1), 1, "No model was asked."),
     "step-new": (team(("a", LONG), ("b", "go on"), ("a", LONG)), 2, LONG),
@@ -292,7 +287,7 @@ def test_check_that_sound_runs_break_too_is_left_open(name: str) -> None:
 
 def test_every_check_is_shown_to_break_or_to_be_left_open() -> None:
     """No bundled check goes untested, and names are unique."""
-    assert sorted([*BROKEN, *LEFT_OPEN]) == sorted(check.name for check in VERDICT_CHECKS)
+    assert sorted([*BROKEN, *LEFT_OPEN]) == sorted(check.name for check in CHECKS)
 
 
 SOUND = team(
@@ -307,7 +302,7 @@ SOUND = team(
 
 def test_sound_run_breaks_nothing() -> None:
     """A run without an error keeps every check or says nothing about it."""
-    assert [verdict for verdict in apply_checks(VERDICT_CHECKS, SOUND) if verdict.outcome == "fail"] == []
+    assert [verdict for verdict in apply_checks(CHECKS, SOUND) if verdict.outcome == "fail"] == []
 
 
 def test_error_that_is_met_is_no_breach() -> None:
@@ -316,24 +311,6 @@ def test_error_that_is_met_is_no_breach() -> None:
     told = team(*call("a", "ask", "Error: closed"), ("a", "The tool failed, I have no price."), ("b", "ok"))
 
     assert said_of(tried, "tool-error-met") == said_of(told, "tool-error-met") == [("pass", None, "")]
-
-
-def test_corrected_value_is_no_contradiction() -> None:
-    """An agent may take back what it said, if it says so."""
-    run = team(
-        ("a", "The parcel weight is 410 grams."), ("b", "sure?"), ("a", "Correction: the parcel weight is 470 grams.")
-    )
-
-    assert [outcome for outcome, *_ in said_of(run, "own-words-stand")] == ["pass"]
-
-
-def test_state_that_changes_is_no_contradiction() -> None:
-    """What an agent gives another value time and again is no statement that stands; one change of mind is a breach."""
-    pairs = [(("a", f"The viewport shows {share} % of the page."), ("b", "next")) for share in (17, 34, 48, 71)]
-    turns = [turn for pair in pairs for turn in pair]
-
-    assert {outcome for outcome, *_ in said_of(team(*turns), "own-words-stand")} == {"pass"}
-    assert "fail" in [outcome for outcome, *_ in said_of(team(*turns[:3]), "own-words-stand")]
 
 
 def test_nothing_to_judge_is_inconclusive() -> None:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
+from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import check_features
 from blamespan_tracer.checks import (
-    VERDICT_CHECKS,
+    CHECKS,
     Check,
     ChecksTracer,
     ExaminedRun,
@@ -25,8 +26,8 @@ from blamespan_tracer.checks import (
 )
 from blamespan_tracer.checks.command import checks as command
 from blamespan_tracer.checks.in_use import CHECKS_VARIABLE
-from blamespan_tracer.representation import analyse
-from tests.tracer_model.representation.teams import team
+from blamespan_tracer.ledger import read_ledger
+from tests.tracer_model.teams import team
 
 RUN = team(
     ("user", "Add it up."),
@@ -45,7 +46,7 @@ def shouting(run: ExaminedRun) -> Iterator[Finding]:
 
 def test_first_broken_check_decides() -> None:
     """The first step that breaks a check is decisive; symptoms count only where there is no cause."""
-    (verdict,) = ChecksTracer(VERDICT_CHECKS).attribute([RUN])
+    (verdict,) = ChecksTracer(CHECKS).attribute([RUN])
 
     assert verdict.decisive_step == 1
     assert verdict.agents[0].agent == "clerk"
@@ -67,7 +68,7 @@ def test_symptom_decides_where_nothing_else_is_broken() -> None:
 
 def test_run_that_breaks_nothing_gets_no_verdict() -> None:
     """Without a broken check there is nobody to blame, and the tracer says so."""
-    (verdict,) = ChecksTracer(VERDICT_CHECKS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
+    (verdict,) = ChecksTracer(CHECKS).attribute([team(("a", "Hello."), ("b", "Hello to you."))])
 
     assert verdict.abstained == "no check is broken"
 
@@ -100,19 +101,19 @@ def test_quote_that_is_not_there_is_left_out() -> None:
     assert verdict.quote == ""
 
 
-def test_known_analysis_changes_nothing() -> None:
-    """Judging with what the representation already found out says the same."""
-    run = ExaminedRun(RUN, analyse(RUN))
+def test_known_ledger_changes_nothing() -> None:
+    """Judging with claims that are read already says the same."""
+    run = ExaminedRun(RUN, read_ledger(RUN))
 
-    assert [result for check in VERDICT_CHECKS for result in check.apply(run)] == apply_checks(VERDICT_CHECKS, RUN)
+    assert [result for check in CHECKS for result in check.apply(run)] == apply_checks(CHECKS, RUN)
 
 
 def test_verdicts_as_features() -> None:
     """A model sees on each merged step what it breaks, whether it is the first, and how much has broken by then."""
-    columns = check_features(VERDICT_CHECKS[:1], apply_checks(VERDICT_CHECKS, RUN), analyse(RUN))
+    columns = check_features(CHECKS[:1], apply_checks(CHECKS, RUN), analyse(RUN))
 
     np.testing.assert_array_equal(columns, [[0, 0, 0], [1, 1, 0.5], [0, 0, 0.5], [1, 0, 1]])
-    assert check_features(VERDICT_CHECKS, [], analyse(team())).shape == (0, 3 * len(VERDICT_CHECKS))
+    assert check_features(CHECKS, [], analyse(team())).shape == (0, 3 * len(CHECKS))
 
 
 def test_tracer_is_installed_under_its_name() -> None:
@@ -133,8 +134,8 @@ def test_file_of_the_environment_is_in_use(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv(CHECKS_VARIABLE, str(path))
     in_use = checks_in_use()
 
-    assert [check.name for check in in_use] == [*(check.name for check in VERDICT_CHECKS), "new"]
-    assert in_use[0] is not VERDICT_CHECKS[0]
+    assert [check.name for check in in_use] == [*(check.name for check in CHECKS), "new"]
+    assert in_use[0] is not CHECKS[0]
 
 
 def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +194,7 @@ def test_command_lists_checks_in_use(tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert "no-guess" in result.stdout
-    assert len(result.stdout.splitlines()) == len(VERDICT_CHECKS) + 1
+    assert len(result.stdout.splitlines()) == len(CHECKS) + 1
 
 
 parts = [
@@ -221,14 +222,14 @@ kinds = st.sampled_from(["message", "tool_call", "tool_result", "plan", "handoff
 def test_any_run_is_judged(said: list[tuple[str, str, str]], task: str) -> None:
     """No bundled check raises; failures are on steps that can be blamed, and quotes are those steps' own words."""
     run = team(*said, task=task, roles={"terminal": "executor", "user": "user"})  # type: ignore[arg-type]
-    verdicts = apply_checks(VERDICT_CHECKS, run)
+    verdicts = apply_checks(CHECKS, run)
 
-    assert {verdict.check.name for verdict in verdicts} == {check.name for check in VERDICT_CHECKS}
+    assert {verdict.check.name for verdict in verdicts} == {check.name for check in CHECKS}
     assert not any("raised" in verdict.reason for verdict in verdicts)
     for verdict in verdicts:
         if verdict.step is not None:
             assert run.can_be_blamed(run.steps[verdict.step])
             assert verdict.quote in run.steps[verdict.step].content
-    (attribution,) = ChecksTracer(VERDICT_CHECKS).attribute([run])
+    (attribution,) = ChecksTracer(CHECKS).attribute([run])
     failed = [verdict.step for verdict in verdicts if verdict.outcome == "fail"]
     assert attribution.decisive_step in failed if failed else attribution.abstained

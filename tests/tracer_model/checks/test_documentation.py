@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from blamespan_tracer.checks import Check, apply_checks, read_toml_checks
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "checks.md").read_text(encoding="utf-8")
 

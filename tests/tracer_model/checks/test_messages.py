@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from blamespan.guarding.decisions import ProposedStep
+from blamespan.guarding.policy import parse_policy
 from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
-from blamespan_tracer.checks.check import ExaminedRun
-from blamespan_tracer.checks.running import MESSAGE_CHECKS, RunningChecks
+from blamespan_tracer.checks.check import CheckResult, ExaminedRun
+from blamespan_tracer.checks.messages import MESSAGE_CHECKS
+from blamespan_tracer.run_watcher import RunWatcher
 
 TASK = "The rent of Fir Lodge is 126 euros. The rent of Elm Court is 84 euros. What do both cost in 14 days?"
 BY_NAME = {check.name: check for check in MESSAGE_CHECKS}
@@ -22,15 +25,16 @@ def make_run(*said: tuple[str, StepKind, str], task: str = TASK) -> MessageActio
     return MessageActionTrace("1" * 32, task, steps, tuple(map(Agent, dict.fromkeys(agent for agent, _, _ in said))))
 
 
+def find_broken_at_end(name: str, run: MessageActionTrace) -> list[CheckResult]:
+    """Return what the last step of a run is told."""
+    last = len(run.steps) - 1
+    return [one for one in BY_NAME[name].apply(ExaminedRun(run)) if one.step == last]
+
+
 def find_broken(name: str, *said: str, task: str = TASK) -> list[str]:
     """Return what the last of some messages is told, from two agents in turn."""
-    steps = make_run(
-        *((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)), task=task
-    ).steps
-    checks = RunningChecks([BY_NAME[name]], task)
-    for step in steps[:-1]:
-        checks.take(step)
-    return [result.quote for result in checks.examine(steps[-1])]
+    run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)), task=task)
+    return [one.quote for one in find_broken_at_end(name, run)]
 
 
 @pytest.mark.parametrize(
@@ -117,12 +121,9 @@ def test_numbers_keep_their_units(broken: str, sound: str) -> None:
     result: tuple[str, StepKind, str] = ("ada", "tool_result", "The weight is 37 kg.")
     call: tuple[str, StepKind, str] = ("ada", "tool_call", "weigh({})")
     for text, is_broken in ((broken, True), (sound, False)):
-        checks = RunningChecks([BY_NAME["unit-kept"]], TASK)
-        *before, last = make_run(call, result, ("ada", "message", text)).steps
-        for step in before:
-            checks.take(step)
+        run = make_run(call, result, ("ada", "message", text))
 
-        assert [bool(result.quote) for result in checks.examine(last)] == [True] * is_broken
+        assert [bool(result.quote) for result in find_broken_at_end("unit-kept", run)] == [True] * is_broken
 
 
 @pytest.mark.parametrize(
@@ -167,10 +168,7 @@ def test_who_asks_for_what_was_said_is_told(asking: str, told: str) -> None:
         ("ada", "message", "I have looked."),
         ("bob", "message", asking),
     )
-    checks = RunningChecks([BY_NAME["asked-was-said"]], TASK)
-    for step in run.steps[:-1]:
-        checks.take(step)
-    reasons = [result.reason for result in checks.examine(run.steps[-1])]
+    reasons = [result.reason for result in find_broken_at_end("asked-was-said", run)]
 
     assert [told in reason for reason in reasons] == ([True] if told else [])
 
@@ -179,12 +177,12 @@ def test_much_of_a_long_message_is_told() -> None:
     """Who has lost one fact of a message has lost the others: it is told as a whole, or the part around the fact."""
     facts = [f"The fee of harbour {chr(97 + number)}x is {number + 30} euros." for number in range(40)]
     asking = "I cannot go on without the fee of harbour mx."
-    steps = make_run(
-        ("ada", "message", "\n".join(facts)), ("bob", "message", asking), task="What are the fees of harbour mx?"
+    run = make_run(
+        ("ada", "message", "\n".join(facts)),
+        ("bob", "message", asking),
+        task="What are the fees of the harbour ax, mx and zx?",
     )
-    checks = RunningChecks([BY_NAME["asked-was-said"]], "What are the fees of the harbour ax, mx and zx?")
-    checks.take(steps.steps[0])
-    [result] = checks.examine(steps.steps[1])
+    [result] = find_broken_at_end("asked-was-said", run)
 
     assert facts[12] in result.reason
     assert facts[14] in result.reason
@@ -205,15 +203,20 @@ def messages_of(name: str) -> Sequence[str]:
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_rule_finds_in_a_whole_run_what_it_finds_step_by_step(name: str) -> None:
-    """As a check of a recorded run it breaks at the same step; what a program is to read is no prose."""
+def test_guard_finds_step_by_step_what_is_found_in_a_whole_run(name: str) -> None:
+    """A run that goes on breaks a rule at the same step; what a program is to read is no prose."""
     said = messages_of(name)
     run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)))
+    rules = parse_policy({"signs": [{"check": name, "action": "observe"}]}).signs
+    watcher = RunWatcher(rules, TASK)
+    signs = []
+    for step in run.steps:
+        proposed = ProposedStep("message", step.agent, step.content)
+        signs.append([sign.name for sign in watcher.examine(proposed)])
+        watcher.commit(proposed)
 
-    results = BY_NAME[name].apply(ExaminedRun(run))
-
-    assert [(result.outcome, result.step) for result in results] == [("fail", len(said) - 1)]
-    assert [result.quote for result in results] == find_broken(name, *said)
+    assert signs == [[]] * (len(said) - 1) + [[name]]
+    assert [(one.outcome, one.step) for one in BY_NAME[name].apply(ExaminedRun(run))] == [("fail", len(said) - 1)]
     assert find_broken(name, *said[:-1], f'{{"text": "{said[-1]}"}}') == []
 
 

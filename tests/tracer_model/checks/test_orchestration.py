@@ -16,7 +16,7 @@ from blamespan.attribution import NOBODY_KNOWS
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.tracer import AutoTracer
-from blamespan_tracer.checks import VERDICT_CHECKS, ChecksTracer, apply_checks
+from blamespan_tracer.checks import CHECKS, ChecksTracer, apply_checks
 from tests.integrations.importers.platforms import (
     dify_detail,
     dify_executions,
@@ -54,7 +54,7 @@ def n8n(path: Path, change: Callable[[dict[str, Any]], object] = lambda executio
 
 def judged(trace: MessageActionTrace) -> dict[str, str]:
     """What each check of orchestration comes to, with the step, unless it is kept or finds nothing to judge."""
-    results = apply_checks([check for check in VERDICT_CHECKS if check.name in NAMES], trace)
+    results = apply_checks([check for check in CHECKS if check.name in NAMES], trace)
     return {each.check.name: f"{each.outcome} {each.step}" for each in results if each.step is not None}
 
 
@@ -204,7 +204,7 @@ def test_failure_of_orchestration_in_flowise_is_seen(tmp_path: Path, name: str) 
 def test_checks_tracer_blames_the_workflow_with_the_mode(tmp_path: Path) -> None:
     """A variable that arrives empty is blamed on who passed it on, by its own mode; the sound twin on nobody."""
     change, _ = DIFY["nothing is returned"]
-    tracer = ChecksTracer([check for check in VERDICT_CHECKS if check.name in NAMES])
+    tracer = ChecksTracer([check for check in CHECKS if check.name in NAMES])
     broken, sound = tracer.attribute([dify(tmp_path, change), dify(tmp_path)])
 
     assert [str(blame.mode) for blame in broken.modes] == ["blamespan:X10"]
@@ -270,7 +270,7 @@ def test_runs_of_other_sources_are_not_judged(tmp_path: Path) -> None:
     """Where no node is told there is nothing to judge, whatever is said."""
     steps = [{"agent": "a", "kind": "message", "content": "It timed out: {{#a.b#}} 429 [object Object]"}]
     trace = read(tmp_path / "x.jsonl", "steps", {"task": "t", "outcome": "failed", "steps": steps})
-    results = apply_checks([check for check in VERDICT_CHECKS if check.name in NAMES], trace)
+    results = apply_checks([check for check in CHECKS if check.name in NAMES], trace)
 
     assert {each.outcome for each in results} == {"inconclusive"}
     assert judged(trace) == {}

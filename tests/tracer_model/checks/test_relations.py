@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
+from blamespan_tracer.checks import CHECKS, apply_checks
 from blamespan_tracer.ledger.records import find_tables
 from blamespan_tracer.ledger.values import find_values
-from tests.tracer_model.representation.teams import Said, team
+from tests.tracer_model.teams import Said, team
 
 _MARKDOWN = "| Region | Q1 2025 | Q2 2025 |\n|---|---:|---:|\n| North | 4,188 | 3,975 |\n| South | 4,410 | 4,812 |"
 _SQL = (
@@ -39,7 +39,7 @@ def _answered(table: str, said: str, *after: Said) -> MessageActionTrace:
 
 def _broken(run: MessageActionTrace, name: str) -> list[int | None]:
     """The steps that break one check."""
-    chosen = [check for check in VERDICT_CHECKS if check.name == name]
+    chosen = [check for check in CHECKS if check.name == name]
     return [result.step for result in apply_checks(chosen, run) if result.outcome == "fail"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from blamespan.errors import ConfigError
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import apply_checks, read_toml_checks
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -8,7 +8,7 @@ import pytest
 
 from blamespan.attribution import Contradicted
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.checks import VERDICT_CHECKS, ChecksTracer, ExaminedRun
+from blamespan_tracer.checks import CHECKS, ChecksTracer, ExaminedRun
 from blamespan_tracer.checks.bundled.instructions import (
     own_instructions_are_kept,
     planted_instructions_are_refused,
@@ -180,7 +180,7 @@ def test_bundled_checks_do_not_change_what_networks_read() -> None:
     read = set(NetworkTracer.bundled().network.features)
     new = [own_instructions_are_kept, rules_of_the_user_are_kept, planted_instructions_are_refused]
 
-    assert all(check in VERDICT_CHECKS for check in new)
+    assert all(check in CHECKS for check in new)
     assert not read & {name for check in new for name in name_check_features(check)}
 
 

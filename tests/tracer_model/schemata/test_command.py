@@ -114,28 +114,6 @@ def test_runs_without_a_confirmed_failure_make_no_schema(tmp_path: Path, file: S
     assert not file.path.exists()
 
 
-def test_schemata_are_listed_shown_changed_and_dropped(tmp_path: Path, file: SchemataFile) -> None:
-    """Each does what it says; a wrong threshold, mode or name changes nothing."""
-    call("add", written(tmp_path / "runs.jsonl", FIRST), "--step", 3, "--name", "copies-wrongly")
-
-    shown, listed = call("show", "copies-wrongly").stdout, call("list", "--json").stdout
-    call("edit", "copies-wrongly", "--threshold", 0.9, "--title", "a number is copied wrongly", "--rename", "copied")
-    wrong = [
-        call("edit", "copied", "--mode", "mast:FM-9.9"),
-        call("edit", "copyed", "--title", "x"),
-        call("drop", "nix"),
-    ]
-    changed = file.read()
-    call("drop", "copied")
-
-    assert "[schema.signature]" in shown
-    assert [one["name"] for one in json.loads(listed)] == ["copies-wrongly"]
-    assert [(one.name, one.threshold, one.title) for one in changed] == [("copied", 0.9, "a number is copied wrongly")]
-    assert [type(answer.exception) for answer in wrong] == [ConfigError] * 3
-    assert "Did you mean 'copied'?" in str(wrong[1].exception)
-    assert file.read() == ()
-
-
 def test_spans_say_which_failure_is_known(tmp_path: Path, file: SchemataFile) -> None:
     """Online: spans of the step and of the run name the schema and the run it was seen in first; a twin's do not."""
     call("add", written(tmp_path / "runs.jsonl", FIRST), "--step", 3)

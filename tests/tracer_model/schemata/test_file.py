@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blamespan.errors import ConfigError
 from blamespan_tracer.schemata import ErrorSchema, SchemataFile, SeenFailure, Signature, schemata_in_use
-from blamespan_tracer.schemata.file import read_block, write_schema
+from blamespan_tracer.schemata.file import write_schema
+from blamespan_tracer.schemata.schema import read_schema
 
 ONE = ErrorSchema(
     "planner-invents-number",
@@ -40,34 +42,28 @@ def test_what_is_added_is_read_again(tmp_path: Path) -> None:
     assert sorted(path.name for path in file.path.parent.iterdir()) == [".schemata.toml.lock", "schemata.toml"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_is_written_so_that_it_is_read_again(title: str, wording: str) -> None:
     """Quotes, control characters and brackets of TOML in a text stay text."""
     schema = replace(ONE, title=title, signature=replace(ONE.signature, wording=wording, findings=(title,)))
 
-    read = read_block(write_schema(schema))
+    read = read_schema(tomllib.loads(write_schema(schema))["schema"][0], "schema")
 
     assert read.title == title.encode("utf-8", "replace").decode()
     assert read.signature.wording == wording.encode("utf-8", "replace").decode()
 
 
 def test_what_people_wrote_beside_schemata_stays(tmp_path: Path) -> None:
-    """Changing and dropping one leave the comments and the form of the others alone."""
+    """To note that one was seen leaves the comments and the form of the others alone."""
     file = SchemataFile(tmp_path / "schemata.toml")
     file.path.write_text(f"# ours\n\n{write_schema(ONE)}\n# the second, by ann\n{write_schema(TWO)}# end\n")
 
-    file.change("second", lambda schema: replace(schema, threshold=0.9))
-    file.add_seen("planner-invents-number", SeenFailure("cd" * 16, 1))
-    file.add_seen("planner-invents-number", SeenFailure("cd" * 16, 1))
+    for _ in range(2):
+        file.add_seen("planner-invents-number", SeenFailure("cd" * 16, 1))
     changed = file.path.read_text()
-    file.drop("planner-invents-number")
-    left = file.path.read_text()
 
-    stays = ("# ours", "# the second, by ann", "# end")
-    assert [changed.count(text) for text in (*stays, "cd" * 16, "0.9")] == [1] * 5
-    assert [left.count(text) for text in (*stays, "planner")] == [1, 1, 1, 0]
-    assert file.read() == (replace(TWO, threshold=0.9),)
+    assert [changed.count(text) for text in ("# ours", "# the second, by ann", "# end", "cd" * 16)] == [1] * 4
+    assert file.read() == (replace(ONE, seen=(*ONE.seen, SeenFailure("cd" * 16, 1))), TWO)
 
 
 def test_a_text_that_looks_like_a_schema_does_not_lead_a_writer_astray(tmp_path: Path) -> None:
@@ -76,10 +72,9 @@ def test_a_text_that_looks_like_a_schema_does_not_lead_a_writer_astray(tmp_path:
     body = write_schema(ONE).replace('title = "the planner invents a number"', "title = '''a\n[[schema]]\nb'''")
     file.path.write_text(body + write_schema(TWO))
 
-    file.change("second", lambda schema: replace(schema, threshold=0.9))
-    file.drop("second")
+    file.add_seen("second", SeenFailure("cd" * 16, 1))
 
-    assert [schema.title for schema in file.read()] == ["a\n[[schema]]\nb"]
+    assert [schema.title for schema in file.read()] == ["a\n[[schema]]\nb", TWO.title]
 
 
 @pytest.mark.parametrize(
@@ -108,19 +103,17 @@ def test_what_does_not_fit_is_named(tmp_path: Path, text: str, said: str) -> Non
     file = SchemataFile(tmp_path / "schemata.toml")
     file.path.write_text(text)
 
-    for act in (file.read, lambda: file.add(ONE), lambda: file.drop("a")):
+    for act in (file.read, lambda: file.add(ONE)):
         with pytest.raises(ConfigError, match=said):
             act()
     assert file.path.read_text() == text
 
 
-def test_names_that_are_not_there_are_named_with_the_nearest(tmp_path: Path) -> None:
-    """Who mistypes a name is told which one is meant; a name is taken once."""
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    """Who adds a second schema of a name is told to choose another."""
     file = SchemataFile(tmp_path / "schemata.toml")
     file.add(ONE)
 
-    with pytest.raises(ConfigError, match=r"got 'planer'. Did you mean 'planner-invents-number'\?"):
-        file.drop("planer")
     with pytest.raises(ConfigError, match="expected a name that is not in"):
         file.add(ONE)
 

@@ -11,7 +11,7 @@ from typing import TypedDict
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.make.edits.sources import is_sound
 from blamespan_lab.measure.programs import mistaken_steps
-from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
+from blamespan_tracer.checks import CHECKS, apply_checks
 
 __all__ = ["CheckRates", "count_broken", "write_rates"]
 
@@ -45,7 +45,7 @@ def count_broken(corpora: Mapping[str, Iterable[RecordedRun]]) -> CheckRates:
             trace, labelled = run.trace, mistaken_steps(run)
             if not trace.steps or not (labelled or is_sound(run)):
                 continue
-            results = [one for one in apply_checks(VERDICT_CHECKS, trace) if one.outcome == "fail"]
+            results = [one for one in apply_checks(CHECKS, trace) if one.outcome == "fail"]
             if labelled:
                 mistakes[corpus] += 1
                 for name in {one.check.name for one in results if one.step in labelled}:
@@ -70,7 +70,7 @@ _Counts = defaultdict[str, Counter[str]]
 
 
 def _list_all(counts: _Counts) -> dict[str, dict[str, int]]:
-    return {check.name: dict(counts[check.name]) for check in VERDICT_CHECKS}
+    return {check.name: dict(counts[check.name]) for check in CHECKS}
 
 
 def write_rates(rates: CheckRates, path: Path) -> None:

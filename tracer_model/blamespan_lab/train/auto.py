@@ -46,7 +46,7 @@ from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, EvidenceModel, S
 from blamespan_tracer.auto.step_prior import prior_features
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import AutoWeights
-from blamespan_tracer.checks import VERDICT_CHECKS, apply_checks
+from blamespan_tracer.checks import CHECKS, apply_checks
 from blamespan_tracer.ledger.values import Value, find_values
 from blamespan_tracer.numeric import softmax
 
@@ -305,7 +305,7 @@ def observe_all(traces: Iterable[MessageActionTrace]) -> Iterator[ObservedRun]:
 
 
 def _observe(trace: MessageActionTrace) -> ObservedRun:
-    run = observe(trace, apply_checks(VERDICT_CHECKS, trace))
+    run = observe(trace, apply_checks(CHECKS, trace))
     return replace(run, claims=replace(run.claims, claims=()))
 
 

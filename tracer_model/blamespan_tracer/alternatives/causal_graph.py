@@ -3,7 +3,7 @@
 Three things are read off the graph of a run's information, whose edges lead from where a value was brought in to who
 uses it:
 
-- Origin. The last answer is followed back, value by value, to where its value begins (`representation.lineage`).
+- Origin. The last answer is followed back, value by value, to where its value begins (its `lineage`).
 - Oddness. A step is odd where a check says by itself that it contradicts, miscalculates, leaves out or breaks off.
 - Change. Sound steps of one phase take alike shares of what they say from the task, from tools and from others. A step
   that says much which nobody said, and is unlike the others, has left what the run depends on. A run need not be alike
@@ -29,22 +29,29 @@ from blamespan.attribution import NOBODY_KNOWS, Attribution, ModeBlame, TracerId
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.alternatives.evidence import quote_steps
+from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import step_features
-from blamespan_tracer.checks import CHECKS, VERDICT_CHECKS, CheckResult, ExaminedRun
+from blamespan_tracer.checks import CHECKS, CheckResult, apply_checks
 
 __all__ = ["CausalGraphTracer", "find_phases"]
 
-_ALSO_ODD: Final = (
-    *("text-whole", "breaks off", "task-kept", "a wrong sum stands", "lacks what the task gives"),
-    "contradicts and stands",
-)
-"""Checks that show a step to be odd beside those that networks know for that."""
+_ALSO_ODD: Final = ("breaks off", "a wrong sum stands", "lacks what the task gives", "contradicts and stands")
+"""What shows a step to be odd beside what networks know for that, and"""
+_ODD_IF_BROKEN: Final = ("text-whole", "task-kept")
+"""the checks that do."""
 _ODD, _BEGINS = "is odd", "begins the last answer"
 _PROFILE: Final = ("claims from task", "claims from results", "claims from others", "claims from itself", "new claims")
 """Where what a step says comes from: shares."""
 _CHANGE: Final = (("new words", 1.0), ("like the others", -1.0), ("task words covered", -1.0))
 """What shows that a step has left what the others depend on, and which way."""
-_FEATURES: Final = (_ODD, _BEGINS, *_PROFILE, *(name for name, _ in _CHANGE), *(f"{name}, z" for name, _ in _CHANGE))
+_FEATURES: Final = (
+    _ODD,
+    _BEGINS,
+    *_ALSO_ODD,
+    *_PROFILE,
+    *(name for name, _ in _CHANGE),
+    *(f"{name}, z" for name, _ in _CHANGE),
+)
 
 _ODD_WEIGHT, _BEGINS_WEIGHT, _CHANGE_WEIGHT, _LATER_WEIGHT = 1.0, 0.5, 0.05, 0.01
 """An odd step before a sound one; of odd ones that where the answer's value begins; then the one that changes most
@@ -76,9 +83,8 @@ class CausalGraphTracer:
         reason = abstention_reason(trace)
         if reason is not None:
             return Attribution.abstain(trace, reason, self.identity)
-        run = ExaminedRun(trace)
-        shares = _share_blame(run)
-        results = [result for check in VERDICT_CHECKS for result in check.apply(run)]
+        results = apply_checks(CHECKS, trace)
+        shares = _share_blame(trace, results)
         score = _score_failure(results)
         return Attribution.of(
             trace,
@@ -125,15 +131,15 @@ def find_phases(profiles: _Floats) -> list[tuple[int, int]]:
     return phases
 
 
-def _share_blame(run: ExaminedRun) -> list[float]:
+def _share_blame(trace: MessageActionTrace, results: Sequence[CheckResult]) -> list[float]:
     """Return each step's share of the blame: a merged step's stands at its first."""
-    analysis = run.analysis
-    table = step_features(run, _FEATURES).astype(np.float64)
+    analysis = analyse(trace)
+    table = step_features(analysis, _FEATURES).astype(np.float64)
     column = {name: table[:, number] for number, name in enumerate(_FEATURES)}
-    odd = column[_ODD] > 0
-    for check in CHECKS:
-        if check.name in _ALSO_ODD:
-            odd |= (check.strengths(run) > 0) & analysis.decides
+    odd = np.any([column[name] > 0 for name in (_ODD, *_ALSO_ODD)], axis=0)
+    broken = [one for one in results if one.check.name in _ODD_IF_BROKEN and one.outcome == "fail"]
+    odd[[analysis.owner[one.step] for one in broken if one.step is not None]] = True
+    odd &= analysis.decides
     decisions = np.flatnonzero(analysis.decides)
     change = np.zeros(len(analysis.steps))
     profiles = np.stack([column[name][decisions] for name in _PROFILE], axis=1)
@@ -150,7 +156,7 @@ def _share_blame(run: ExaminedRun) -> list[float]:
         - _LATER_WEIGHT * np.arange(len(change))
     )[decisions]
     weights = np.exp(_SHARPNESS * (scores - scores.max()))
-    shares = [0.0] * len(run.trace.steps)
+    shares = [0.0] * len(trace.steps)
     for row, weight in zip(decisions.tolist(), (weights / weights.sum()).tolist(), strict=True):
         shares[analysis.steps[row].origins[0].index] = weight
     return shares

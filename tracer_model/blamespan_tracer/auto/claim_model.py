@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.ledger import Claim, Ledger, Mention
+from blamespan_tracer.ledger.equations import equations
 from blamespan_tracer.ledger.ledger import TASK, Contradiction, ContradictionKind
-from blamespan_tracer.representation.equations import equations
 from blamespan_tracer.weights_file import from_tensors, to_tensors
 
 __all__ = [

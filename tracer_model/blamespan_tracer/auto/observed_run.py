@@ -159,8 +159,7 @@ def _weigh_checks(trace: MessageActionTrace, results: Sequence[CheckResult]) -> 
         if result.step is not None and result.outcome == "fail" and not result.is_repaired
     }
     for step, check in broken:
-        if not check.is_evidence:
-            weights[step] += max(0.0, weight_of(check))
+        weights[step] += max(0.0, weight_of(check))
     return weights
 
 

@@ -23,7 +23,7 @@ from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.step_model import StepScores, evidence_features
 from blamespan_tracer.auto.step_prior import prior_features
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
-from blamespan_tracer.checks import VERDICT_CHECKS, Check, CheckResult, apply_checks, checks_in_use
+from blamespan_tracer.checks import CHECKS, Check, CheckResult, ExaminedRun, checks_in_use
 from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
@@ -94,7 +94,7 @@ class AutoTracer:
         weights: AutoWeights,
         outcome_head: OutcomeHead | None = None,
         step_head: StepHead | None = None,
-        checks: Sequence[Check] = VERDICT_CHECKS,
+        checks: Sequence[Check] = CHECKS,
         check_files: str = "",
     ) -> None:
         self._weights, self._outcome_head, self._step_head = weights, outcome_head, step_head
@@ -153,8 +153,9 @@ class AutoTracer:
 
     def read(self, trace: MessageActionTrace) -> ReadRun:
         """Read a run: its claims, what its checks come to, and plain features of its steps."""
-        results = apply_checks(self._checks, trace)
-        observed = judge_claims(observe(trace, results), self._weights.claims)
+        run = ExaminedRun(trace)
+        results = [result for check in self._checks for result in check.apply(run)]
+        observed = judge_claims(observe(trace, results, run.ledger), self._weights.claims)
         can_be_blamed = np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_)
         return ReadRun(trace, results, observed, plain_features(trace), can_be_blamed, find_loops(trace))
 

@@ -1,6 +1,6 @@
-"""Checks: rules that runs keep or break, checked by machine; as explanations, as features and as a tracer."""
+"""Checks: rules that runs keep or break, checked by machine; as explanations and as a tracer."""
 
-from blamespan_tracer.checks.bundled import CHECKS, EVIDENCE, VERDICT_CHECKS
+from blamespan_tracer.checks.bundled import CHECKS
 from blamespan_tracer.checks.check import (
     Check,
     CheckResult,
@@ -9,7 +9,7 @@ from blamespan_tracer.checks.check import (
     Source,
     apply_checks,
     check,
-    evidence,
+    step_check,
 )
 from blamespan_tracer.checks.in_use import checks_in_use
 from blamespan_tracer.checks.toml_rules import read_toml_checks
@@ -17,8 +17,6 @@ from blamespan_tracer.checks.tracer import ChecksTracer
 
 __all__ = [
     "CHECKS",
-    "EVIDENCE",
-    "VERDICT_CHECKS",
     "Check",
     "CheckResult",
     "ChecksTracer",
@@ -28,6 +26,6 @@ __all__ = [
     "apply_checks",
     "check",
     "checks_in_use",
-    "evidence",
     "read_toml_checks",
+    "step_check",
 ]

@@ -16,7 +16,7 @@ from typing import Any
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import TracerUnavailable
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks.bundled import VERDICT_CHECKS
+from blamespan_tracer.checks.bundled import CHECKS
 from blamespan_tracer.checks.check import Check, CheckResult
 
 __all__ = [
@@ -130,7 +130,7 @@ def weight_of(check: Check) -> float:
     Raises:
         TracerUnavailable: if the counts are missing or damaged.
     """
-    weight = _weights().get(check.name) if check in VERDICT_CHECKS else None
+    weight = _weights().get(check.name) if check in CHECKS else None
     if weight is not None:
         return weight
     trust = min(max(check.trust, _LEAST_ODDS), 1.0 - _LEAST_ODDS)
@@ -139,7 +139,7 @@ def weight_of(check: Check) -> float:
 
 def raises_alarm(check: Check) -> bool:
     """Check whether a run that breaks *check* alone is called failed."""
-    is_bundled = check in VERDICT_CHECKS  # a user's check may have the name of one
+    is_bundled = check in CHECKS  # a user's check may have the name of one
     rate = sound_rates().get(check.name) if is_bundled else None
     return check.trust >= _LEAST_TRUST if rate is None else rate <= MOST_SOUND_RUNS
 

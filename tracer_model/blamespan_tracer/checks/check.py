@@ -16,8 +16,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
-from operator import attrgetter
+from itertools import islice
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -27,12 +26,10 @@ from blamespan.lazy import lazy_property
 from blamespan.taxonomy import ErrorMode
 from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import AgentRole, MessageActionTrace, Step
+from blamespan_tracer.checks.reading import ReadStep, read_steps
 from blamespan_tracer.instructions import InstructionConflict, find_conflicts
+from blamespan_tracer.ledger import Ledger, find_values, read_ledger
 from blamespan_tracer.modes import mode_of
-from blamespan_tracer.representation import Analysis, analyse
-from blamespan_tracer.representation.claims import Floats
-from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.reading import Ints, Mask
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences, text_ends
 
 __all__ = [
@@ -41,12 +38,13 @@ __all__ = [
     "CheckResult",
     "Examine",
     "ExaminedRun",
+    "FindInStep",
     "Finding",
     "Outcome",
     "Source",
     "apply_checks",
     "check",
-    "evidence",
+    "step_check",
 ]
 
 _log = logging.getLogger(__name__)
@@ -91,9 +89,8 @@ class Finding:
         outcome: Which of these.
         quote: Words of that step that show it, as they stand in its content; cut to 200 characters.
         reason: In a few words what is wrong with them.
-        strength: How much of the step breaks the check, for models: 1, or a share above 0.
         source: The words that it contradicts, where there are such.
-        wrong: The value that breaks the check, as `Reading.tokens` spells it; empty where no value does.
+        wrong: The value that breaks the check, in its normal form; empty where no value does.
         right: The value that belongs in its place, likewise; empty where nothing gives it.
     """
 
@@ -101,7 +98,6 @@ class Finding:
     outcome: Outcome
     quote: str = ""
     reason: str = ""
-    strength: float = 1.0
     source: Source | None = None
     wrong: str = ""
     right: str = ""
@@ -112,29 +108,47 @@ class ExaminedRun:
 
     Args:
         trace: The run.
-        analysis: What `analyse` found out about it, where that is known already.
+        ledger: Its claims, where they are read already.
     """
 
-    def __init__(self, trace: MessageActionTrace, analysis: Analysis | None = None) -> None:
+    def __init__(self, trace: MessageActionTrace, ledger: Ledger | None = None) -> None:
         self.trace = trace
-        self._analysis = analysis
-        self._results: dict[Callable[[Analysis], Any], Any] = {}
+        self._ledger = ledger
+        self._results: dict[Callable[[ExaminedRun], Any], Any] = {}
 
     @lazy_property
-    def analysis(self) -> Analysis:
-        """What the representation finds out: claims, statements, sums, repetition, objections."""
-        return self._analysis or analyse(self.trace)
+    def ledger(self) -> Ledger:
+        """What every step states, and where that comes from."""
+        return self._ledger or read_ledger(self.trace)
 
-    def once(self, work_out: Callable[[Analysis], _T]) -> _T:
-        """Return what *work_out* makes of the analysis; several checks that share it work it out once."""
+    @lazy_property
+    def steps(self) -> Sequence[ReadStep]:
+        """Every step, read beside those before it."""
+        return tuple(read_steps(self.trace, self.ledger))
+
+    @property
+    def tells_inputs(self) -> bool:
+        """Whether the run tells what any step was given."""
+        return any(step.input_text for step in self.trace.steps)
+
+    @lazy_property
+    def agents(self) -> frozenset[str]:
+        """The names of all who take part."""
+        return frozenset(agent.name for agent in self.trace.agents)
+
+    def once(self, work_out: Callable[[ExaminedRun], _T]) -> _T:
+        """Return what *work_out* makes of the run; several checks that share it work it out once."""
         if work_out not in self._results:
-            self._results[work_out] = work_out(self.analysis)
+            self._results[work_out] = work_out(self)
         return cast(_T, self._results[work_out])
 
-    def findings(self, values: Floats | Mask | Sequence[float]) -> Iterator[Finding]:
-        """Yield a finding for each merged step whose value, of the (N,) *values*, is not 0: its strength."""
-        for row in np.flatnonzero(values).tolist():
-            yield Finding(self.analysis.steps[row].origins[0].index, "fail", strength=float(values[row]))
+    def step_at(self, index: int) -> Step | None:
+        """Return the step of an index; None where it is not known any more, as in a long run that is watched."""
+        return self.trace.steps[index]
+
+    def steps_before(self, step: Step) -> Iterable[Step]:
+        """Return the steps before one."""
+        return self.trace.steps[: step.index]
 
     @lazy_property
     def conflicts(self) -> tuple[InstructionConflict, ...]:
@@ -179,38 +193,13 @@ class ExaminedRun:
         """Check whether what a tool answered is an error."""
         return result.status == "error" or bool(result.error) or bool(_ERROR.search(result.content[:400]))
 
-    @lazy_property
-    def _cues(self) -> dict[str, list[int]]:
-        counts = self.analysis.reading.cue
-        return {cue: counts[1:, column].tolist() for column, cue in enumerate(CUES)}
-
     def hints(self, step: int, *cues: str) -> bool:
-        """Check whether a word of *step* hints at any of *cues*, names of `representation.cues.CUES`."""
-        return any(self._cues[cue][step] for cue in cues)
+        """Check whether a word of *step* hints at any of *cues*, names of `blamespan_tracer.cues.CUES`."""
+        return not self.steps[step].hints.isdisjoint(cues)
 
-    @lazy_property
-    def _values_brought_in(self) -> set[tuple[int, str]]:
-        claims, tokens = self.analysis.claims, self.analysis.reading.tokens
-        is_fresh = claims.source == claims.segment
-        values = [tokens[token] for token in claims.token[claims.claim[is_fresh]].tolist()]
-        return {(segment - 1, value) for segment, value in zip(claims.segment[is_fresh].tolist(), values, strict=True)}
-
-    def brings_in(self, step: int, value: str) -> bool:
-        """Check whether *value*, as `Reading.tokens` spells it, is in nothing before *step*, but in *step*."""
-        return (step, value) in self._values_brought_in
-
-    def spell_claims(self, claims: Ints) -> list[str]:
-        """Return how `Reading.tokens` spells each of *claims*, numbers of distinct claims."""
-        return [self.analysis.reading.tokens[token] for token in self.analysis.claims.token[claims].tolist()]
-
-    @lazy_property
-    def _values(self) -> list[frozenset[str]]:
-        reading = self.analysis.reading
-        bounds = np.searchsorted(reading.segment, np.arange(1, len(self.trace.steps) + 2))
-        return [
-            frozenset(reading.tokens[token] for token in reading.token[begin:end].tolist())
-            for begin, end in pairwise(bounds.tolist())
-        ]
+    def _values(self, step: int) -> frozenset[str]:
+        """Return the values that a step states, in their normal form."""
+        return frozenset(value.key for value in find_values(self.trace.steps[step].content[:MAX_TEXT_CHARS]))
 
     def is_corrected(self, finding: Finding) -> bool:
         """Check whether an agent puts a wrong value right after *finding*, and nobody states it as right any more.
@@ -221,7 +210,7 @@ class ExaminedRun:
         for step in self.decisions:
             if step.index <= finding.step:
                 continue
-            values = self._values[step.index]
+            values = self._values(step.index)
             is_wrong = finding.wrong in values
             if finding.right in values or (is_wrong and self.hints(step.index, "object", "negation", "redo")):
                 corrected = True
@@ -287,6 +276,9 @@ def _split(text: str) -> Iterator[str]:
 Examine: TypeAlias = Callable[[ExaminedRun], Iterable[Finding]]
 """Examines a run: yields a finding for each step that it can judge, none where there is nothing to judge."""
 
+FindInStep: TypeAlias = Callable[[ExaminedRun, ReadStep], Iterable[Finding]]
+"""Examines a decision by what was read of it and of the steps before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -300,11 +292,10 @@ class Check:
         trust: How likely a run that breaks it failed for that, 0..1: a prior, not measured on the user's runs.
         is_symptom: Whether what breaks it is more often what came of an error than the error: it is blamed only where
             no other check is broken.
-        is_evidence: Whether it only informs models, and is no check: nobody is told that it is kept or broken.
-        is_share: Whether the strength of its findings is a share: models also see how far it is from the run's other
-            steps.
         is_mended_later: Whether an agent that broke it and keeps it at a later step, a call with the same tool, has
             put that right.
+        find: Examines one step beside those before it, where the check is of that kind: a guard asks it of a step that
+            is about to take place. None for a check that needs the run.
     """
 
     name: str
@@ -313,9 +304,8 @@ class Check:
     mode: ErrorMode | None = None
     trust: float = 0.5
     is_symptom: bool = False
-    is_evidence: bool = False
-    is_share: bool = False
     is_mended_later: bool = False
+    find: FindInStep | None = None
 
     def apply(self, run: ExaminedRun) -> list[CheckResult]:
         """Return every step that breaks it or leaves it open, by step; or else one result for the run.
@@ -351,19 +341,6 @@ class Check:
         tool = run.tool_of(broken)
         return any(step.agent == broken.agent and (not tool or run.tool_of(step) == tool) for step in later)
 
-    def strengths(self, run: ExaminedRun) -> Floats:
-        """Return how strongly each of the N merged steps breaks it: (N,), 0 where it does not, or where it raises."""
-        owner, strengths = run.analysis.owner, [0.0] * len(run.analysis.steps)
-        try:
-            for finding in self.examine(run):
-                if finding.outcome == "fail" and 0 <= finding.step < len(owner):
-                    row = owner[finding.step]
-                    strengths[row] = max(strengths[row], finding.strength)
-        except Exception:
-            self._log_failure(run)
-            strengths = [0.0] * len(strengths)
-        return np.array(strengths, np.float64)
-
     def make_result(self, finding: Finding, run: ExaminedRun) -> CheckResult:
         """Return what a finding in a run comes to; its quote is cut, and must stand in the step."""
         quote = finding.quote.strip()[:MAX_QUOTE_CHARS].strip()
@@ -386,8 +363,6 @@ def check(
     mode: str | None = None,
     trust: float = 0.5,
     is_symptom: bool = False,
-    is_evidence: bool = False,
-    is_share: bool = False,
     is_mended_later: bool = False,
 ) -> Callable[[Examine], Check]:
     """Make a check of a function that examines a run; the arguments are those of `Check`.
@@ -398,8 +373,6 @@ def check(
         mode: What breaking it is called, as `taxonomy:code`; left out where what a finding contradicts decides.
         trust: How likely a run that breaks it failed for that, 0..1.
         is_symptom: Whether it is blamed only where no other check is broken.
-        is_evidence: Whether it only informs models.
-        is_share: Whether the strength of its findings is a share.
         is_mended_later: Whether to keep it later puts right that it was broken.
 
     Raises:
@@ -407,32 +380,31 @@ def check(
     """
 
     def make(examine: Examine) -> Check:
-        error_mode = find_mode(mode) if mode else None
-        return Check(
-            name, title, examine, error_mode, trust, is_symptom, is_evidence, is_share, is_mended_later=is_mended_later
-        )
+        return Check(name, title, examine, find_mode(mode) if mode else None, trust, is_symptom, is_mended_later)
 
     return make
 
 
-def evidence(
-    name: str, title: str, work_out: Callable[[Analysis], object], column: str, *, is_share: bool = False
-) -> Check:
-    """Make a check that is evidence, of one of several columns that are worked out together.
+def step_check(
+    name: str,
+    title: str,
+    *,
+    mode: str | None = None,
+    trust: float = 0.5,
+    is_symptom: bool = False,
+    is_mended_later: bool = False,
+) -> Callable[[FindInStep], Check]:
+    """Make a check of a function that examines one decision beside the steps before it; otherwise as `check`."""
 
-    Args:
-        name: Unique among the checks in use.
-        title: The rule in one sentence.
-        work_out: Returns a record of (N,) columns: for each merged step how strongly it breaks a rule.
-        column: Which attribute of the record is this check's; `a.b` for an attribute of an attribute.
-        is_share: Whether the strength of its findings is a share.
-    """
-    read_column = attrgetter(column)
+    def make(find: FindInStep) -> Check:
+        def examine(run: ExaminedRun) -> Iterator[Finding]:
+            for step in run.decisions:
+                yield from find(run, run.steps[step.index])
 
-    def examine(run: ExaminedRun) -> Iterator[Finding]:
-        return run.findings(read_column(run.once(work_out)))
+        error_mode = find_mode(mode) if mode else None
+        return Check(name, title, examine, error_mode, trust, is_symptom, is_mended_later, find)
 
-    return Check(name, title, examine, is_evidence=True, is_share=is_share)
+    return make
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def apply_checks_in_use(trace: MessageActionTrace) -> list[CheckResult]:
 
 
 def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
-    """Return all checks but evidence: bundled and installed ones, then those of *files*.
+    """Return all checks: bundled and installed ones, then those of *files*.
 
     A later one replaces one of its name.
 
@@ -45,7 +45,7 @@ def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
     """
     if files is None:
         files = _list_files()
-    by_name = {check.name: check for check in installed_checks() if not check.is_evidence}
+    by_name = {check.name: check for check in installed_checks()}
     for path in files:
         by_name.update((check.name, check) for check in read_toml_checks(path))
     return tuple(by_name.values())

@@ -1,59 +1,44 @@
 """What a guard asks of a message as it is said: whether it answers, names its values, is whole, and is its agent's own.
 
-These are no checks: they are told to whoever can still say it otherwise, and no verdict is made of them. Words are
-read in English. `checks.running` keeps what they need of a run.
+No verdict is made of these checks: they are told to whoever can still say it otherwise. Words are read in English.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
-import numpy as np
+from blamespan_tracer.checks.bundled.numbers import list_new_numbers
+from blamespan_tracer.checks.check import Check, ExaminedRun, Finding, FindInStep, step_check
+from blamespan_tracer.checks.reading import ReadStep
+from blamespan_tracer.cues import STOP_WORDS
+from blamespan_tracer.ledger.ledger import TASK
+from blamespan_tracer.ledger.values import Value, dimension_of, find_values
+from blamespan_tracer.tokens import find_words, split_sentences, text_ends
 
-from blamespan_tracer.checks.bundled.numbers import is_slip
-from blamespan_tracer.checks.check import Finding
-from blamespan_tracer.ledger.values import dimension_of, find_values
-from blamespan_tracer.representation.claims import is_common
-from blamespan_tracer.representation.equations import calculations, equations
-from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences, text_ends
-
-__all__ = ["MESSAGE_RULES", "MessageRule", "SaidMessage", "cut_sign_off", "find_asking_sentences"]
+__all__ = ["MESSAGE_CHECKS"]
 
 _MAX_CHARS = 8_000
 """Of a longer message its end is read; 97 % are shorter."""
 
 _QUOTED = 180
+_TOLD = 700
+"""Characters that an agent is told of what it asks for: who has lost one fact of a message has lost the others, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class SaidMessage:
-    """A message that is about to be said.
+def _message_check(name: str, title: str, mode: str) -> Callable[[FindInStep], Check]:
+    """Make a check of a function that examines one message; what a program is to read is none."""
 
-    Attributes:
-        task: What the run was asked.
-        text: What it says.
-        agent: Whose it is.
-        agents: All that have acted so far.
-        states: Whether it states a value, brings in a number, a name or an identifier, or has code.
-        stated_before: Whether the message before it did.
-        find_units: Returns the units that the task and tools gave a number with, empty for none; None of any other.
-        new_numbers: Its numbers that nothing before it has, but for those in code and of lists' items.
-        latest_numbers: The latest numbers of the run, its own among them.
-    """
+    def make(find: FindInStep) -> Check:
+        def find_in_prose(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
+            if read.step.kind == "message" and not read.step.content.lstrip().startswith("{"):
+                yield from find(run, read)
 
-    task: str
-    text: str
-    agent: str
-    agents: Sequence[str]
-    states: bool
-    stated_before: bool
-    find_units: Callable[[str], Set[str] | None]
-    new_numbers: Sequence[str]
-    latest_numbers: Sequence[str]
+        return step_check(name, title, mode=mode)(find_in_prose)
+
+    return make
 
 
 _SIGN_OFF = re.compile(r"[\s*_#]*\b(?:TERMINATED?|DONE|FINISH(?:ED)?|APPROVED?|COMPLETED?|STOP|EXIT)\W{0,4}\Z")
@@ -85,28 +70,26 @@ _LEAST_WORDS = 3
 """What is shorter is a word by which one ends a run, and no message."""
 
 
-def find_asking_sentences(text: str) -> Iterator[str]:
-    """Return the sentences of a message that say that something is missing, or ask for it."""
-    return (sentence for sentence in _split(text) if _ASKS_FOR.search(sentence))
-
-
-def cut_sign_off(text: str) -> str:
+def _cut_sign_off(text: str) -> str:
     """Return a message without the word in capitals that ends a run, such as TERMINATE; the same text without one."""
     end = text[-_LONGEST_SIGN_OFF:]
     return text[: len(text) - len(end)] + _SIGN_OFF.sub("", end)
 
 
-def _answers(said: SaidMessage) -> Iterator[Finding]:
+@_message_check("end-answers", "Who ends the run answers what was asked.", "mast:FM-3.1")
+def _ends_answer(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for a message that ends the run and states nothing, where the one before it did not either, or it asks."""
-    text = said.text.rstrip()
-    body = cut_sign_off(text)
-    if body == text or said.states or len(body.split()) < _LEAST_WORDS or not _ASKS.search(said.task[-_MAX_CHARS:]):
+    text = read.step.content.rstrip()
+    body = _cut_sign_off(text)
+    if body == text or read.states or len(body.split()) < _LEAST_WORDS:
+        return
+    if not _ASKS.search(run.trace.task[-_MAX_CHARS:]):
         return
     asking = next((sentence for sentence in _split(body) if _LACKS.search(sentence)), "")
-    if asking or not (said.stated_before or _NAMES_ONE.search(body)):
+    if asking or not (read.follows_statement or _NAMES_ONE.search(body)):
         reason = "it ends the run and says what is missing" if asking else "it ends the run and states nothing"
         quote = body if len(body) <= _QUOTED else asking or body[-_QUOTED:]
-        yield Finding(0, "fail", quote, reason)
+        yield Finding(read.step.index, "fail", quote, reason)
 
 
 _OF_NO_KIND = (
@@ -127,12 +110,13 @@ _VAGUE = re.compile(
 )
 
 
-def _names_values(said: SaidMessage) -> Iterator[Finding]:
+@_message_check("value-named", "A value is named, not hinted at.", "mast:FM-2.4")
+def _values_are_named(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for a value that is only hinted at: "the rent is a reasonable amount"."""
-    text = said.text[-_MAX_CHARS:]
+    text = read.step.content[-_MAX_CHARS:]
     match = _VAGUE.search(text)
     if match:
-        yield Finding(0, "fail", _sentence_around(text, match), "it hints at a value")
+        yield Finding(read.step.index, "fail", _sentence_around(text, match), "it hints at a value")
 
 
 _GOES_ON = re.compile(
@@ -141,11 +125,12 @@ _GOES_ON = re.compile(
 )
 
 
-def _is_whole(said: SaidMessage) -> Iterator[Finding]:
+@_message_check("message-whole", "A message does not break off.", "blamespan:X5")
+def _messages_are_whole(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for a message that ends in the middle of a sentence or of code."""
-    body = cut_sign_off(said.text).rstrip()
+    body = _cut_sign_off(read.step.content).rstrip()
     if _GOES_ON.search(body[-20:]) or body.count("```") % 2:
-        yield Finding(0, "fail", body[-80:], "it breaks off")
+        yield Finding(read.step.index, "fail", body[-80:], "it breaks off")
 
 
 _IN_PLACE_OF = (
@@ -155,14 +140,16 @@ _IN_PLACE_OF = (
 )
 
 
-def _plays_own_part(said: SaidMessage) -> Iterator[Finding]:
+@_message_check("own-part", "An agent acts in nobody else's name.", "mast:FM-1.2")
+def _agents_play_their_part(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for an agent that says that it acts in another's name or place."""
-    others = [re.escape(name) for name in said.agents if name != said.agent and len(name) > 2]
-    if not others or said.states:
+    others = [re.escape(name) for name in sorted(run.agents) if name != read.step.agent and len(name) > 2]
+    if not others or read.states:
         return
-    match = re.search(rf"(?i){_IN_PLACE_OF}(?:{'|'.join(others)})(?!\w)", said.text[-_MAX_CHARS:])
+    text = read.step.content[-_MAX_CHARS:]
+    match = re.search(rf"(?i){_IN_PLACE_OF}(?:{'|'.join(others)})(?!\w)", text)
     if match:
-        yield Finding(0, "fail", _sentence_around(said.text[-_MAX_CHARS:], match), "it acts for another agent")
+        yield Finding(read.step.index, "fail", _sentence_around(text, match), "it acts for another agent")
 
 
 _HOLDS_BACK = re.compile(
@@ -177,11 +164,13 @@ _HOLDS_BACK = re.compile(
 )
 
 
-def _tells_results(said: SaidMessage) -> Iterator[Finding]:
+@_message_check("result-told", "What was found is told.", "mast:FM-2.4")
+def _results_are_told(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for a message that states nothing and says that there is something to be told."""
-    match = None if said.states else _HOLDS_BACK.search(said.text[-_MAX_CHARS:])
+    text = read.step.content[-_MAX_CHARS:]
+    match = None if read.states else _HOLDS_BACK.search(text)
     if match:
-        yield Finding(0, "fail", _sentence_around(said.text[-_MAX_CHARS:], match), "it holds back what it has found")
+        yield Finding(read.step.index, "fail", _sentence_around(text, match), "it holds back what it has found")
 
 
 _KEPT: Final = frozenset(("#", "money", "g", "m"))
@@ -189,65 +178,91 @@ _KEPT: Final = frozenset(("#", "money", "g", "m"))
 mostly counts anew."""
 
 
-def _keeps_units(said: SaidMessage) -> Iterator[Finding]:
+@_message_check("unit-kept", "A number keeps its unit.", "blamespan:X3")
+def _numbers_keep_their_units(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for a number that the task and tools gave with another unit of the same kind, or without "thousand"."""
-    text = said.text[-_MAX_CHARS:]
-    for value in find_values(text):
+    for claim in read.claims:
+        value = claim.mention.value
+        if value.form != "number" or not value.unit or len(value.key) < 2:
+            continue
         dimension = dimension_of(value.unit)
-        known = said.find_units(value.key) if dimension in _KEPT and len(value.key) > 1 else None
-        if known and value.unit not in known and (dimension == "#" or dimension in map(dimension_of, known)):
-            others = " or ".join(sorted(unit or "no unit" for unit in known))
-            sentence = next((one for one in _split(text) if value.text in one), value.text)
-            yield Finding(0, "fail", sentence, f"{value.text} was given with {others}, not {value.unit!r}")
-            return
+        given = [one.source for one in claim.contradictions if one.kind == "unit"]
+        for source in given if dimension in _KEPT else ():
+            step = None if source.step == TASK else run.step_at(source.step)
+            is_given = source.step == TASK or source.is_input or (step is not None and step.kind == "tool_result")
+            if is_given and dimension in ("#", dimension_of(source.value.unit)):
+                reason = f"{value.text} was given with {source.value.unit}, not {value.unit!r}"
+                yield Finding(read.step.index, "fail", _sentence_with(value, read), reason)
+                return
 
 
-def _derives_numbers(said: SaidMessage) -> Iterator[Finding]:
-    """Look for a number that no calculation in the message gives, and no two of the latest numbers to the last digit.
+@_message_check("number-follows", "A new number follows from what was said last.", "blamespan:X1")
+def _numbers_follow(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
+    """Look for a number that no calculation in the message gives, and none from the latest numbers, to its last digit.
 
     What is one of these but for its sign or a digit is none that they give. It is stricter than `number-has-source`,
-    which takes any of the latest 60 numbers, and what comes near.
+    which takes any numbers that are known.
     """
-    unknown = [number for number in said.new_numbers if not is_common(float(number))] if said.task else []
-    if not unknown:
-        return
-    text = said.text[:MAX_TEXT_CHARS]
-    written = {round(side, 6) for one in equations(text) for side in (one.left, one.right)} | calculations(text)
-    unknown = [number for number in unknown if round(float(number), 6) not in written]
-    for number, is_derived in zip(unknown, _are_derived(unknown, said.latest_numbers), strict=True):
-        if not is_derived or _is_slip_of(number, said.latest_numbers):
-            sentence = next((one for one in _split(text) if number in one.replace(",", "")), "")
-            yield Finding(0, "fail", sentence, f"nothing gives {number!r}")
+    for claim in list_new_numbers(read) if run.trace.task else ():
+        value = claim.mention.value
+        is_slip = len(value.key) >= _LEAST_SLIP and any(one.kind == "near" for one in claim.contradictions)
+        if is_slip or claim.calculated.operands not in ("beside", "latest"):
+            yield Finding(read.step.index, "fail", _sentence_with(value, read), f"nothing gives {value.text!r}")
             return
 
 
-def _is_slip_of(number: str, latest: Sequence[str]) -> bool:
-    """Check whether a number is one of the latest ones but for its sign, or a long one but for a digit or the point."""
-    if number.startswith("-"):
-        return number[1:] in latest
-    digits = number.replace(".", "")
-    if len(digits) < _LEAST_SLIP:
-        return False
-    others = [other.replace(".", "") for other in latest if other != number]
-    return digits in others or is_slip(digits, others)
-
-
-def _are_derived(numbers: Sequence[str], latest: Sequence[str]) -> Iterator[bool]:
-    """Yield whether two of the latest numbers, others than the number itself, give each number to its last digit."""
-    if not numbers:
+@_message_check("asked-was-said", "Nobody asks for what was said.", "mast:FM-1.4")
+def _asked_was_not_said(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
+    """Look for somebody who cannot go on without what the task, a tool or anybody has stated before."""
+    asking = [one for one in _split(read.step.content) if _ASKS_FOR.search(one)]
+    if not asking:
         return
-    known = np.array([float(number) for number in latest])
-    left, right = known[:, None], known[None, :]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        part = left * right / 100
-        results = (left + right, left - right, left * right, left / right, part, left - part, left + part)
-        sizes = np.abs(np.stack(results))
-        for number in numbers:
-            value = float(number)
-            is_other = known != value
-            slack = 0.5 * 10.0 ** -len(number.partition(".")[2]) + 1e-9
-            hits = (np.abs(sizes - abs(value)) <= slack) & is_other[:, None] & is_other[None, :]
-            yield bool(hits.any())
+    before = [("task", "", run.trace.task)]
+    before += [(step.kind, step.agent, step.content) for step in run.steps_before(read.step)]
+    telling = {word for kind, _, text in before if kind in _GIVES for word in _list_content(text)}
+    own = [_list_content(one) & telling for one in _split(read.step.content) if one not in asking and find_values(one)]
+    for sentence in asking:
+        asked = _list_content(sentence) & telling
+        if len(asked) < _LEAST_ASKED or any(asked <= words for words in own):
+            continue
+        for kind, agent, text in reversed(before):
+            told = next((one for one in _split(text) if _is_said_of(one, asked, telling)), None)
+            if told is not None and kind != "tool_call":
+                begin = max(0, text.find(told) - _TOLD // 3) if len(text) > _TOLD else 0
+                who = {"task": "the task says", "tool_result": "a tool answered"}.get(kind, f"{agent} said")
+                reason = f"{who} {text[begin : begin + _TOLD].strip()!r}"
+                yield Finding(read.step.index, "fail", sentence, reason)
+                return
+
+
+_GIVES = ("task", "tool_call", "tool_result")
+"""Whose words tell one thing from another."""
+_UNIT = re.compile(r"\A[ -]?\w+")
+_LEAST_ASKED = 2
+"""One word names nothing."""
+
+
+def _list_content(text: str) -> frozenset[str]:
+    """List the words of a text that may say what it is about."""
+    words = map(str.lower, (word for part in text_ends(text) for word in find_words(part)))
+    return frozenset(word for word in words if word[0].isalpha()) - STOP_WORDS
+
+
+def _is_said_of(sentence: str, asked: frozenset[str], telling: set[str]) -> bool:
+    """Check whether a sentence gives a value of the thing that these words name, and of no other."""
+    if _ASKS_FOR.search(sentence) or sentence.endswith("?"):
+        return False
+    values = sorted((one for one in find_values(sentence) if one.form != "opposite"), key=lambda one: one.start)
+    stated = [one for one in values if one.form != "name"] or values
+    if not stated:
+        return False
+    behind = sentence[stated[-1].stop :]
+    words = _list_content(sentence[: stated[-1].start] + (_UNIT.sub("", behind) if stated[-1].unit else behind))
+    return words & telling == asked
+
+
+def _sentence_with(value: Value, read: ReadStep) -> str:
+    return next((one for one in _split(read.step.content) if value.text in one), value.text)
 
 
 @lru_cache(maxsize=8)
@@ -263,29 +278,7 @@ def _sentence_around(text: str, match: re.Match[str]) -> str:
     return text[begin : min([*ends, begin + _QUOTED])].strip()
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRule:
-    """A rule of this file.
-
-    Attributes:
-        name: As policies name it.
-        title: The rule in one sentence.
-        mode: What breaking it is called.
-        find: Looks for what breaks it.
-    """
-
-    name: str
-    title: str
-    mode: str
-    find: Callable[[SaidMessage], Iterator[Finding]]
-
-
-MESSAGE_RULES = (
-    MessageRule("end-answers", "Who ends the run answers what was asked.", "mast:FM-3.1", _answers),
-    MessageRule("value-named", "A value is named, not hinted at.", "mast:FM-2.4", _names_values),
-    MessageRule("message-whole", "A message does not break off.", "blamespan:X5", _is_whole),
-    MessageRule("own-part", "An agent acts in nobody else's name.", "mast:FM-1.2", _plays_own_part),
-    MessageRule("result-told", "What was found is told.", "mast:FM-2.4", _tells_results),
-    MessageRule("number-follows", "A new number follows from what was said last.", "blamespan:X1", _derives_numbers),
-    MessageRule("unit-kept", "A number keeps its unit.", "blamespan:X3", _keeps_units),
+MESSAGE_CHECKS = (
+    *(_ends_answer, _values_are_named, _messages_are_whole, _agents_play_their_part, _results_are_told),
+    *(_numbers_follow, _numbers_keep_their_units, _asked_was_not_said),
 )

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
+from blamespan_tracer.cues import STOP_WORDS
 from blamespan_tracer.instructions.languages import LANGUAGES
 from blamespan_tracer.ledger.values import Value, dimension_of, find_values
-from blamespan_tracer.representation.cues import STOP_WORDS
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences
 
 __all__ = ["KINDS", "Demand", "DemandKind", "are_opposed", "can_be_rule", "count_units", "read_demands", "stems_of"]

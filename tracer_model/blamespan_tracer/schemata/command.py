@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from blamespan.labels.people import PersonLabel
     from blamespan.trace import MessageActionTrace
     from blamespan_tracer.schemata.file import SchemataFile
-    from blamespan_tracer.schemata.schema import ErrorSchema, SeenFailure
+    from blamespan_tracer.schemata.schema import SeenFailure
 
 __all__ = ["schemata"]
 
@@ -36,42 +35,12 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and not
 def schemata() -> None:
     """Keep known failures as schemata, and find them again.
 
+    They stand in a TOML file, which people read and edit.
+
     Example:  blamespan schemata add traces.jsonl --run 2 --step 5
 
     Example:  blamespan schemata match new-traces.jsonl
     """
-
-
-@schemata.command("list")
-@_FILE
-@_JSON
-def list_schemata(path: Path | None, *, as_json: bool) -> None:
-    """List the schemata: name, error mode, threshold, how often seen, what goes wrong."""
-    known = _open(path).read()
-    if as_json:
-        click.echo(json.dumps([_as_json(schema) for schema in known]))
-        return
-    if not known:
-        click.echo("no schema is kept. Make one with: blamespan schemata add TRACES --run N --step N", err=True)
-    width = max((len(schema.name) for schema in known), default=0)
-    for schema in known:
-        seen = f"seen {len(schema.seen)}"
-        click.echo(
-            f"{schema.name:{width}}  {schema.mode or '-':14}  {schema.threshold:.2f}  {seen:8}  "
-            f"{_printable(schema.title or schema.example)[:80]}".rstrip()
-        )
-
-
-@schemata.command("show")
-@click.argument("name")
-@_FILE
-@_JSON
-def show_schema(name: str, path: Path | None, *, as_json: bool) -> None:
-    """Print one schema as it stands in the file."""
-    from blamespan_tracer.schemata.file import write_schema
-
-    schema = _open(path).find(name)
-    click.echo(json.dumps(_as_json(schema)) if as_json else write_schema(schema), nl=as_json)
 
 
 @schemata.command("add")
@@ -175,51 +144,6 @@ def _add_one(
         return "refused"
     click.echo(f"{schema.name}  made of run {trace.trace_id[:8]} step {step}, threshold {schema.threshold:.2f}")
     return "made"
-
-
-@schemata.command("edit")
-@click.argument("name")
-@click.option("--rename", metavar="NAME", help="Another name.")
-@click.option("--title", metavar="TEXT", help="What goes wrong, for people.")
-@click.option("--mode", metavar="TAXONOMY:CODE", help="The error mode; empty for none.")
-@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Score from which on a step matches.")
-@_FILE
-def edit_schema(
-    name: str, rename: str | None, title: str | None, mode: str | None, threshold: float | None, path: Path | None
-) -> None:
-    """Change one schema; without an option, in an editor (VISUAL or EDITOR).
-
-    Example:  blamespan schemata edit planner-mast-fm-2-6 --threshold 0.8
-    """
-    from blamespan_tracer.schemata.file import read_block, write_schema
-
-    file = _open(path)
-    changes = {"name": rename, "title": title, "mode": mode, "threshold": threshold}
-    changes = {key: value for key, value in changes.items() if value is not None}
-    if not changes:
-        before = write_schema(file.find(name))
-        text = click.edit(before, extension=".toml")
-        if text is None or text == before:
-            click.echo("blamespan: nothing was changed", err=True)
-            return
-        made = read_block(text)
-        file.change(name, lambda _: made)
-    else:
-        file.change(name, lambda schema: read_block(write_schema(replace(schema, **changes))))  # type: ignore[arg-type]  # checked when it is read
-    click.echo(f"blamespan: {name} is changed in {file.path}", err=True)
-
-
-@schemata.command("drop")
-@click.argument("names", nargs=-1, required=True)
-@_FILE
-def drop_schemata(names: tuple[str, ...], path: Path | None) -> None:
-    """Take schemata out of the file."""
-    file = _open(path)
-    for name in names:
-        file.find(name)
-    for name in names:
-        file.drop(name)
-    click.echo(f"blamespan: {len(names)} dropped from {file.path}", err=True)
 
 
 @schemata.command("match")
@@ -334,12 +258,6 @@ def _seen(trace: MessageActionTrace, step: int, by: str) -> SeenFailure:
 
     at = began_at(trace)
     return SeenFailure(trace.trace_id, step, "" if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ"), by[:100])
-
-
-def _as_json(schema: ErrorSchema) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(schema)
 
 
 def _printable(text: str) -> str:

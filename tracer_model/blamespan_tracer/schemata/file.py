@@ -1,7 +1,7 @@
 """The file of schemata: TOML that people edit and share. Writers take turns; a file appears whole, or not at all.
 
-A schema is added at the end of the file, changed or taken out where it stands: what people wrote beside it, comments
-among it, stays.
+A schema is added at the end of the file, and changed where it stands: what people wrote beside it, comments among it,
+stays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, cast
@@ -28,7 +27,6 @@ __all__ = [
     "SCHEMATA_FILE",
     "SCHEMATA_VARIABLE",
     "SchemataFile",
-    "read_block",
     "schemata_file",
     "schemata_in_use",
     "write_schema",
@@ -82,63 +80,20 @@ class SchemataFile:
             body = text if text.endswith("\n") or not text else text + "\n"
             self._replace((body or _HEAD) + "\n" + write_schema(schema), [*known, schema])
 
-    def change(self, name: str, change: Callable[[ErrorSchema], ErrorSchema]) -> ErrorSchema:
-        """Put what *change* makes of a schema in its place.
-
-        Raises:
-            ConfigError: as `read`; if there is no such schema, or the file cannot be written.
-        """
-        with self._writing() as text:
-            known = list(self._parse(text))
-            place = self._find(known, name)
-            known[place] = change(known[place])
-            self._replace(_replace_block(text, place, write_schema(known[place])), known)
-            return known[place]
-
-    def drop(self, name: str) -> ErrorSchema:
-        """Take a schema out, and return it.
-
-        Raises:
-            ConfigError: as `change`.
-        """
-        with self._writing() as text:
-            known = list(self._parse(text))
-            place = self._find(known, name)
-            dropped = known.pop(place)
-            self._replace(_replace_block(text, place, ""), known)
-            return dropped
-
-    def add_seen(self, name: str, seen: SeenFailure) -> ErrorSchema:
+    def add_seen(self, name: str, seen: SeenFailure) -> None:
         """Note that a schema was seen once more; one that is known already stays as it is.
 
         Raises:
-            ConfigError: as `change`.
+            ConfigError: as `read`; if the file cannot be written.
+            ValueError: if there is no such schema.
         """
-
-        def note(schema: ErrorSchema) -> ErrorSchema:
-            is_known = any((one.trace_id, one.step) == (seen.trace_id, seen.step) for one in schema.seen)
-            return schema if is_known else replace(schema, seen=(*schema.seen, seen))
-
-        return self.change(name, note)
-
-    def find(self, name: str) -> ErrorSchema:
-        """Return the schema of a name.
-
-        Raises:
-            ConfigError: as `read`; if there is none, with the nearest name.
-        """
-        known = self.read()
-        return known[self._find(known, name)]
-
-    def _find(self, known: Sequence[ErrorSchema], name: str) -> int:
-        names = [schema.name for schema in known]
-        if name in names:
-            return names.index(name)
-        near = get_close_matches(name, names, n=1, cutoff=0.0)
-        raise ConfigError(
-            f"expected the name of a schema in {str(self.path)!r}, got {name!r}. "
-            + (f"Did you mean {near[0]!r}?" if near else "It has none: make one with: blamespan schemata add")
-        )
+        with self._writing() as text:
+            known = list(self._parse(text))
+            place = [schema.name for schema in known].index(name)
+            schema = known[place]
+            if all((one.trace_id, one.step) != (seen.trace_id, seen.step) for one in schema.seen):
+                known[place] = replace(schema, seen=(*schema.seen, seen))
+                self._replace(_replace_block(text, place, write_schema(known[place])), known)
 
     def _load(self) -> str:
         try:
@@ -236,21 +191,6 @@ def write_schema(schema: ErrorSchema) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_block(text: str) -> ErrorSchema:
-    """Read the one schema that a text holds.
-
-    Raises:
-        ConfigError: if it is no TOML, or holds another number of schemata, or what does not fit.
-    """
-    try:
-        entries = tomllib.loads(text).get("schema", [])
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"expected a schema in TOML, got {error}. docs/how-to/schemata.md shows the form") from error
-    if not isinstance(entries, list) or len(entries) != 1:
-        raise ConfigError(f"expected one [[schema]], got {str(entries)[:60]!r}. docs/how-to/schemata.md shows the form")
-    return read_schema(entries[0], "schema")
-
-
 def schemata_file() -> Path | None:
     """Return the file of schemata: what `BLAMESPAN_SCHEMATA` says, else the one beside this user's store.
 
@@ -297,7 +237,7 @@ def _replace_block(text: str, place: int, block: str) -> str:
     own = text[starts[place] : end]
     kept = re.search(r"(?:[ \t]*#.*\n|[ \t]*\n)*\Z", own)
     after = kept.group() if kept is not None else ""
-    return text[: starts[place]] + block + (after if block else after.lstrip("\n")) + text[end:]
+    return text[: starts[place]] + block + after + text[end:]
 
 
 def _write_texts(record: ErrorSchema | Signature | SeenFailure, names: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from blamespan_tracer.alternatives.network.model import Shape
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.alternatives.network.weights import Network, round_weights
 from blamespan_tracer.modes import MODES
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 __all__ = ["FEATURES", "VOCABULARY", "drawn_network", "random_team", "tracer_with"]
 

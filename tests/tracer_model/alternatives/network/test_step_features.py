@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import step_features
-from blamespan_tracer.checks import ExaminedRun
-from tests.tracer_model.representation.teams import Said, feature, team
+from tests.tracer_model.teams import Said, feature, team
 
 
 def test_agent_that_is_given_less_than_before_misses_what_it_heard() -> None:
@@ -68,6 +68,6 @@ def test_time_is_linear_in_calls_and_numbers() -> None:
     run = team(*said, inputs={place: range(place) for place in range(0, 5_000, 50)})
     start_s = time.process_time()
 
-    step_features(ExaminedRun(run))
+    step_features(analyse(run))
 
     assert time.process_time() - start_s < 20

@@ -23,7 +23,7 @@ from tests.tracer_model.alternatives.network.networks import (
     random_team,
     tracer_with,
 )
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 
 def test_batch_changes_no_verdict() -> None:

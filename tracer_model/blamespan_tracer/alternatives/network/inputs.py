@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.features import in_batches, read_batch
 from blamespan_tracer.alternatives.lexicon import Lexicon
+from blamespan_tracer.alternatives.network.learnt_checks import LEARNT_CHECKS, analyse_run
+from blamespan_tracer.alternatives.network.representation import EDGE_TYPES, ROLES, Representation, represent
 from blamespan_tracer.alternatives.network.step_features import (
     STEP_FEATURES,
     check_features,
     name_check_features,
     step_features,
 )
-from blamespan_tracer.checks import VERDICT_CHECKS, Check, CheckResult, ExaminedRun
-from blamespan_tracer.representation import EDGE_TYPES, ROLES, Representation, represent
+from blamespan_tracer.checks import Check, CheckResult, ExaminedRun
 from blamespan_tracer.tokens import ranges, sentences_of, tokens_of
 
 __all__ = [
@@ -177,7 +178,7 @@ def feature_names(lexicon: Lexicon) -> tuple[str, ...]:
     """Name all features that a network can be trained with: those of the bundled checks among them."""
     return (
         *(name for name in STEP_FEATURES if name not in _UNREAD),
-        *(name for check in VERDICT_CHECKS for name in name_check_features(check)),
+        *(name for check in LEARNT_CHECKS for name in name_check_features(check)),
         *_other_features(lexicon.codes),
     )
 
@@ -210,7 +211,7 @@ class _FeatureLayout:
 def _lay_out(names: tuple[str, ...], codes: tuple[str, ...]) -> _FeatureLayout:
     wanted = set(names)
     of_steps = tuple(name for name in names if name in _STEP_FEATURES)
-    checks = tuple(check for check in VERDICT_CHECKS if not wanted.isdisjoint(name_check_features(check)))
+    checks = tuple(check for check in LEARNT_CHECKS if not wanted.isdisjoint(name_check_features(check)))
     columns = (*of_steps, *(name for check in checks for name in name_check_features(check)))
     column_of = {name: column for column, name in enumerate((*columns, *_other_features(codes)))}
     return _FeatureLayout(of_steps, checks, np.array([column_of[name] for name in names], np.int64))
@@ -243,7 +244,8 @@ def read_runs(
     readings = []
     for trace, run_agents in zip(traces, agents, strict=True):
         run = ExaminedRun(trace)
-        representation = represent(trace, run.analysis)
+        analysis = run.once(analyse_run)
+        representation = represent(trace, analysis)
         by_step = np.zeros((len(trace.steps), len(lexicon.codes)), np.float32)
         by_agent = np.zeros((len(representation.agents), len(lexicon.codes)), np.float32)
         rows = {name: row for row, name in enumerate(representation.agents)}
@@ -252,8 +254,8 @@ def read_runs(
             by_step[list(score.steps)] = score.by_step
             by_agent[rows[score.agent]] = score.logits * _LOGIT_SCALE
         results = [result for check in layout.checks for result in check.apply(run)]
-        of_steps = step_features(run, layout.of_steps)
-        of_checks = check_features(layout.checks, results, run.analysis)
+        of_steps = step_features(analysis, layout.of_steps)
+        of_checks = check_features(layout.checks, results, analysis)
         table = _join_features(representation, of_steps, of_checks, by_step, by_agent)[:, layout.order]
         inputs = _build_inputs(trace, representation, table, vocabulary)
         readings.append((inputs, results))

@@ -1,8 +1,7 @@
 """What stands out about each step, against the other steps of its run: features, found by their names.
 
 Every feature is scale-free: a share, a flag, a cosine, or a standard score among the decisions of the run (name ending
-in `, z`). None tells a step's number, a name, or how long the run is. A check adds its own: one column if it is
-evidence, three if it is a check.
+in `, z`). None tells a step's number, a name, or how long the run is. A check adds three.
 
 Dims: N merged steps, F features, K checks.
 """
@@ -14,14 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from blamespan_tracer.checks.bundled import EVIDENCE
-from blamespan_tracer.checks.bundled.tool_calls import compare_results
-from blamespan_tracer.checks.check import Check, CheckResult, ExaminedRun
-from blamespan_tracer.representation.analysis import Analysis, sum_by
-from blamespan_tracer.representation.claims import Floats
-from blamespan_tracer.representation.cues import CUES
-from blamespan_tracer.representation.lineage import find_lineage
-from blamespan_tracer.representation.reading import Flag, Mask
+from blamespan_tracer.alternatives.network.evidence import EVIDENCE
+from blamespan_tracer.alternatives.network.representation.analysis import Analysis, sum_by
+from blamespan_tracer.alternatives.network.representation.claims import Floats
+from blamespan_tracer.alternatives.network.representation.lineage import find_lineage
+from blamespan_tracer.alternatives.network.representation.reading import Flag, Mask
+from blamespan_tracer.checks.check import Check, CheckResult
+from blamespan_tracer.cues import CUES
 
 __all__ = ["STEP_FEATURES", "check_features", "name_check_features", "step_features"]
 
@@ -60,12 +58,12 @@ _SIZES = (
     *("result is odd", "words", "characters", "claims", "numbers", "results' words", "duration"),
     *("tokens written", "tokens read"),
 )
-_EVIDENCE = {check.name: check for check in EVIDENCE}
+_EVIDENCE = tuple(name for evidence in EVIDENCE for name in evidence.names if name not in _SIZES)
 _SCORED = (
     *_SIZES,
     *(f"{cue} words" for cue in CUES),
     *(name for name in _SHARES if name not in ("words of the run", "steps of its agent")),
-    *(check.name for check in _EVIDENCE.values() if check.is_share),
+    *(name for evidence in EVIDENCE for name in evidence.names if name in evidence.shares),
 )
 
 STEP_FEATURES = (*_FLAGS, *_SHARES, *_EVIDENCE, *(f"{name}{_SCORE}" for name in _SCORED))
@@ -82,30 +80,25 @@ _ODD = (
     *("its code breaks", "its code lacks a number", "its code has a new number"),
     *("turns a comparison round", "rewords a rule", "a digit slips"),
 )
-"""Checks that say, each by itself, that a step is odd. Networks learnt what these come to together: a further check has
-a column of its own and is not added here."""
+"""What says, each by itself, that a step is odd. Networks learnt what these come to together."""
 
 _ASPECTS = ("broken", "first", "so far")
 """What a model sees of a check."""
 
 
-def step_features(run: ExaminedRun, names: Sequence[str] = STEP_FEATURES) -> NDArray[np.float32]:
+def step_features(run: Analysis, names: Sequence[str] = STEP_FEATURES) -> NDArray[np.float32]:
     """Return the (N, F) features of a run that have these *names*, in their order; 0 where a step cannot be blamed."""
-    analysis = run.analysis
-    if not analysis.steps or not names:
-        return np.zeros((len(analysis.steps), len(names)), np.float32)
+    if not run.steps or not names:
+        return np.zeros((len(run.steps), len(names)), np.float32)
     is_score = np.array([name.endswith(_SCORE) for name in names])
     wanted = [name.removesuffix(_SCORE) for name in names]
     columns: dict[str, Floats] = {}
-    for describe in _DESCRIPTIONS:
-        columns.update(describe(analysis))
-    columns["result is odd"] = run.once(compare_results).odd_result
-    evidence = (_EVIDENCE[name] for name in dict.fromkeys((*wanted, *_ODD)) if name in _EVIDENCE)
-    columns.update((check.name, check.strengths(run)) for check in evidence)
-    columns.update(_sum_up(columns, analysis.decides))
+    for describe in (*_DESCRIPTIONS, *(evidence.describe for evidence in EVIDENCE)):
+        columns.update(describe(run))
+    columns.update(_sum_up(columns, run.decides))
     table = np.stack([columns[name] for name in wanted], axis=1).astype(np.float64)
-    table[:, is_score] = _standardise(table[:, is_score], analysis.decides)
-    table[~analysis.decides] = 0.0
+    table[:, is_score] = _standardise(table[:, is_score], run.decides)
+    table[~run.decides] = 0.0
     return table.astype(np.float32)
 
 

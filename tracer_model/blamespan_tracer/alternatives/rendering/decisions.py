@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.representation import EDGE_TYPES, Analysis, Representation, analyse, represent
+from blamespan_tracer.alternatives.network.representation import (
+    EDGE_TYPES,
+    Analysis,
+    Representation,
+    analyse,
+    represent,
+)
 
 __all__ = ["MOST_LINKS", "RenderedDecision", "decisions_of"]
 

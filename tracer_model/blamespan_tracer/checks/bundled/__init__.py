@@ -1,7 +1,6 @@
 """The checks that come with blamespan: every one that a file of this folder defines.
 
-A new check is a function with `@check` in one of them, or in a file of its own; nothing else lists it. Evidence that is
-worked out together is a tuple of checks.
+A new check is a function with `@check` in one of them, or in a file of its own; nothing else lists it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from pkgutil import iter_modules
 
 from blamespan_tracer.checks.check import Check
 
-__all__ = ["CHECKS", "EVIDENCE", "VERDICT_CHECKS"]
+__all__ = ["CHECKS"]
 
 _FIRST = ("arithmetic", "contradictions", "repetition", "tool_calls", "numbers", "teamwork", "endings")
 """Files whose checks are reported first, in this order."""
@@ -26,18 +25,11 @@ def _collect() -> tuple[Check, ...]:
     names = dict.fromkeys((*_FIRST, *sorted(module.name for module in iter_modules(__path__))))
     checks: dict[str, Check] = {}
     for name in names:
-        for value in vars(import_module(f"{__name__}.{name}")).values():
-            for check in value if isinstance(value, tuple) else (value,):
-                if isinstance(check, Check) and checks.setdefault(check.name, check) is not check:
-                    raise ValueError(f"expected every check to have its own name, got {check.name!r} twice. Rename one")
+        for check in vars(import_module(f"{__name__}.{name}")).values():
+            if isinstance(check, Check) and checks.setdefault(check.name, check) is not check:
+                raise ValueError(f"expected every check to have its own name, got {check.name!r} twice. Rename one")
     return tuple(checks.values())
 
 
 CHECKS: tuple[Check, ...] = _collect()
 """In the order in which they are reported."""
-
-VERDICT_CHECKS = tuple(check for check in CHECKS if not check.is_evidence)
-"""Those that people are told of."""
-
-EVIDENCE = tuple(check for check in CHECKS if check.is_evidence)
-"""Those that only inform models."""

@@ -1,146 +1,36 @@
-"""Sums that are written out, and what becomes of wrong ones."""
+"""Sums that are written out."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check, evidence
-from blamespan_tracer.representation.analysis import Analysis
-from blamespan_tracer.representation.claims import Floats, Segments
-from blamespan_tracer.representation.equations import Equation, equations
-from blamespan_tracer.representation.reading import Flag, Mask, Reading, spelled
-
-_MAX_SEGMENTS = 64
-"""Segments with a number that are looked at, the first, to tell whether it is right."""
+from blamespan_tracer.checks.check import ExaminedRun, Finding, step_check
+from blamespan_tracer.checks.reading import ReadStep
+from blamespan_tracer.ledger.equations import Equation, equations, spell_number
 
 
-@check("sum-holds", "A written sum holds.", mode="mast:FM-2.6", trust=0.9)
-def sums_hold(run: ExaminedRun) -> Iterator[Finding]:
+@step_check("sum-holds", "A written sum holds.", mode="mast:FM-2.6", trust=0.9)
+def sums_hold(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Work out written sums again."""
-    for step in run.decisions:
-        if step.kind == "tool_call":
-            continue
-        text = run.read_text(step)
-        sums = equations(text)
-        wrong = [equation for equation in sums if not equation.holds and not _is_corrected(equation, sums)]
-        for equation in wrong:
-            yield Finding(
-                step.index,
-                "fail",
-                text[equation.start : equation.end],
-                f"comes to {equation.left:.12g}",
-                wrong=spelled(equation.right),
-                right=spelled(equation.left),
-            )
-        if sums and not wrong:
-            yield Finding(step.index, "pass")
+    step = read.step
+    if step.kind == "tool_call":
+        return
+    text = run.read_text(step)
+    sums = equations(text)
+    wrong = [equation for equation in sums if not equation.holds and not _is_corrected(equation, sums)]
+    for equation in wrong:
+        yield Finding(
+            step.index,
+            "fail",
+            text[equation.start : equation.end],
+            f"comes to {equation.left:.12g}",
+            wrong=spell_number(equation.right),
+            right=spell_number(equation.left),
+        )
+    if sums and not wrong:
+        yield Finding(step.index, "pass")
 
 
 def _is_corrected(wrong: Equation, sums: Sequence[Equation]) -> bool:
     """Check whether the same text works out the same again later, and rightly."""
     return any(later.start > wrong.start and later.holds and later.comes_to(wrong.left) for later in sums)
-
-
-@check("sum is wrong", "Every sum of a step holds.", is_evidence=True)
-def all_sums_hold(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps with a sum that does not hold."""
-    return run.findings(run.analysis.wrong_sums > 0)
-
-
-@check("sums wrong", "The sums of a step hold.", is_evidence=True, is_share=True)
-def most_sums_hold(run: ExaminedRun) -> Iterator[Finding]:
-    """Count the sums of each step that do not hold."""
-    return run.findings(run.analysis.wrong_sums / run.analysis.sums.clip(min=1))
-
-
-@dataclass(frozen=True, slots=True)
-class Corrections:
-    """Who puts whose number right: "the total is 409, not 346" refutes 346. Per merged step: (N,) each.
-
-    A wrong sum that nobody refutes and somebody uses is what a failure is made of; a right one that is refuted is, too.
-
-    Attributes:
-        refuted: Whether a number that it was the first to say is refuted later.
-        refutes_right: Whether it refutes what the task, a tool or a sum that holds gave.
-        refutes_wrong: Whether it refutes what a sum that does not hold gave.
-        stands: Whether a sum of it does not hold, and its result is said again later and refuted by nobody.
-    """
-
-    refuted: Floats
-    refutes_right: Floats
-    refutes_wrong: Floats
-    stands: Floats
-
-
-def follow_corrections(run: Analysis) -> Corrections:
-    """Follow every number that is refuted, and each sum that does not hold, to what becomes of it."""
-    reading, segments, sums = run.reading, run.segments, run.equations
-    refuted, refutes_right, refutes_wrong, stands = np.zeros((4, len(run.steps)))
-    stated_in, refuted_in = _list_numbers(reading, segments, run.facts.refuted)
-    for token, by in refuted_in.items():
-        first = stated_in[token][0] if stated_in[token] else -1
-        if 0 <= first < by[-1] and segments.owner[first] >= 0 and segments.is_said[first]:
-            refuted[segments.owner[first]] = 1.0
-        for segment in by:
-            is_right = _is_right(float(reading.tokens[token]), segment, stated_in[token], sums, segments)
-            if is_right is not None:
-                (refutes_right if is_right else refutes_wrong)[segments.owner[segment]] = 1.0
-    for segment, equation in ((segment, equation) for segment, own in sums.items() for equation in own):
-        if equation.holds:
-            continue
-        token = reading.places.get(spelled(equation.right), -1)
-        if not refuted_in.get(token) and token in stated_in and stated_in[token][-1] > segment:
-            stands[segments.owner[segment]] = 1.0
-    return Corrections(refuted, refutes_right, refutes_wrong, stands)
-
-
-CORRECTIONS = (
-    evidence("is refuted", "A number is refuted by nobody later.", follow_corrections, "refuted"),
-    evidence(
-        "refutes what is right",
-        "Nobody refutes what the task, a tool or a sum that holds gave.",
-        follow_corrections,
-        "refutes_right",
-    ),
-    evidence("refutes what is wrong", "There is no wrong sum to refute.", follow_corrections, "refutes_wrong"),
-    evidence("a wrong sum stands", "A sum that does not hold is refuted, or not used.", follow_corrections, "stands"),
-)
-
-
-def _list_numbers(
-    reading: Reading, segments: Segments, is_refuted: Mask
-) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """List where each number is stated, and where an agent refutes it: segments by token, ascending."""
-    is_spoken = (np.array(segments.speaking_steps) >= 0)[reading.segment]
-    is_number = reading.has(Flag.NUMBER) & ~reading.in_code
-    return _by_token(reading, is_number & ~is_refuted), _by_token(reading, is_refuted & is_spoken)
-
-
-def _by_token(reading: Reading, of: Mask) -> dict[int, list[int]]:
-    segments: dict[int, list[int]] = defaultdict(list)
-    for token, segment in zip(reading.token[of].tolist(), reading.segment[of].tolist(), strict=True):
-        segments[token].append(segment)
-    return segments
-
-
-def _is_right(
-    value: float,
-    segment: int,
-    stated_in: Sequence[int],
-    sums: Mapping[int, tuple[Equation, ...]],
-    segments: Segments,
-) -> bool | None:
-    """Check whether what stands before *segment* gives a number rightly; None where nothing tells."""
-    for earlier in dict.fromkeys(stated_in[:_MAX_SEGMENTS]):
-        if earlier >= segment:
-            return None
-        if segments.is_given[earlier] or segments.is_result[earlier]:
-            return True
-        for equation in sums.get(earlier, ()):
-            if equation.comes_to(value):
-                return equation.holds
-    return None

@@ -1,344 +1,69 @@
-"""Numbers that a step brings in and nothing explains, and numbers that were only ever said of something else."""
+"""Numbers that a step brings in and nothing explains."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+import re
+from collections.abc import Iterator
 
-import numpy as np
+from blamespan_tracer.checks.check import ExaminedRun, Finding, Outcome, step_check
+from blamespan_tracer.checks.reading import ReadStep
+from blamespan_tracer.ledger import Claim, Value
+from blamespan_tracer.ledger.equations import calculations, equations, is_common
+from blamespan_tracer.ledger.ledger import TASK
+from blamespan_tracer.tokens import MAX_TEXT_CHARS
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, Outcome, check, evidence
-from blamespan_tracer.representation.analysis import Analysis
-from blamespan_tracer.representation.claims import Floats, is_common
-from blamespan_tracer.representation.equations import calculations, equations
-from blamespan_tracer.representation.reading import Mask, is_long, spelled
-
-MAX_KNOWN = 60
-"""Numbers that one may have been worked out from: those of the step, and the latest before it."""
-
-_KNOWN, _FRESH = 48, 16
-"""Numbers known before that are tried, the latest, and new ones of a step that are looked at, the first."""
-
-_LEAST_DIGITS = 2
-"""A number of one digit is like too many others to be mistaken for one."""
-
-_SIGNS = "0123456789-"
-"""What a number in ASCII is spelled with, but for its point."""
-
-_MAX_SOURCES, _MAX_NUMBERS, _MAX_NAMES = 12, 96, 24
-"""Earlier sentences that a number is looked up in, the first; numbers of a step that are looked at; names of a sentence
-up to which a tool ties them to each other."""
+_LIST_MARK = re.compile(r"(?:\A|\n)[ \t]*\Z")
+"""What stands before the number of a list's item."""
+_FENCE = "```"
 
 
-@check("number-has-source", "A number stands in what is known, or follows from it.", mode="blamespan:X1", trust=0.4)
-def numbers_have_a_source(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for numbers that nothing before them has, and that no two known numbers give.
+@step_check(
+    "number-has-source", "A number stands in what is known, or follows from it.", mode="blamespan:X1", trust=0.4
+)
+def numbers_have_a_source(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
+    """Look for numbers that nothing before them has, and that no known numbers give.
 
     Who reads pages, or knows the world, brings in numbers that no step records: they are left open where the run tells
     nothing of what its agents were given.
     """
-    claims, segments, inputs = run.analysis.claims, run.analysis.segments, run.analysis.inputs
-    is_judged = claims.is_number & segments.is_said[claims.segment] & ~claims.in_code
-    is_judged &= ~segments.is_call[claims.segment]
-    numbers = np.flatnonzero(claims.is_number)
-    values = np.zeros(len(claims.claim))
-    values[numbers] = [float(token) for token in run.spell_claims(claims.claim[numbers])]
-    broken: Outcome = "fail" if any(step.input_text for step in run.trace.steps) else "inconclusive"
-    for segment in np.unique(claims.segment[is_judged]).tolist():
-        is_fresh = is_judged & (claims.segment == segment) & (claims.source == segment)
-        own_inputs = [float(number) for number in inputs.few_until(segment)]
-        known = np.concatenate([values[numbers[claims.segment[numbers] <= segment][-MAX_KNOWN:]], own_inputs])
-        step = run.trace.steps[segment - 1]
-        fresh = run.spell_claims(claims.claim[np.flatnonzero(is_fresh)])
-        token = find_odd_number(fresh, run.read_text(step), known, inputs.numbers_until(segment))
-        quote = run.sentence_with(step, token) if token else ""
-        yield Finding(step.index, broken if token else "pass", quote, f"nothing before it gives {token!r}", wrong=token)
+    step = read.step
+    if step.kind == "tool_call" or not any(claim.mention.value.form == "number" for claim in read.claims):
+        return
+    broken: Outcome = "fail" if run.tells_inputs else "inconclusive"
+    new = [one for one in list_new_numbers(read) if one.mention.value.text not in step.input_text]
+    odd = next((one for one in new if one.calculated.operands == "" or _slips_from_given(one)), None)
+    value = odd.mention.value if odd is not None else None
+    quote = run.sentence_with(step, value.text) if value is not None else ""
+    reason = f"nothing before it gives {value.text!r}" if value is not None else ""
+    yield Finding(step.index, "pass" if value is None else broken, quote, reason, wrong=value.key if value else "")
 
 
-def find_odd_number(fresh: Sequence[str], text: str, known: Floats, sources: Sequence[str]) -> str:
-    """Return the first number of a step that nothing gives; empty where each has a source.
-
-    Args:
-        fresh: The step's numbers that nothing before it has, as `Reading.tokens` spells them.
-        text: What the step says: a number of a written sum is for `sum-holds` to judge.
-        known: The numbers that they may have been worked out from.
-        sources: The numbers that the step was given, spelt likewise: what is one of them but for a digit is odd.
-    """
-    unknown = [token for token in fresh if not is_common(float(token))]
-    if not unknown:
-        return ""
-    written = {side for sum_ in equations(text) for side in (sum_.left, sum_.right)} | calculations(text)
-    results = _CalculatedNumbers(known)
-    for token in unknown:
-        value = float(token)
-        if value not in written and (not results.have(value) or is_slip(spelled(value), sources)):
-            return token
-    return ""
-
-
-_OPERATIONS: tuple[Callable[[Floats, Floats], Floats], ...] = (
-    lambda left, right: left + right,
-    lambda left, right: left - right,
-    lambda left, right: left * right,
-    lambda left, right: left / right,
-    lambda left, right: left * right / 100,
-)
-
-
-class _CalculatedNumbers:
-    """What two numbers give by a basic operation, and several in a row added up.
-
-    Args:
-        numbers: The numbers, in order.
-    """
-
-    def __init__(self, numbers: Floats) -> None:
-        self._numbers = numbers
-        self._tables: list[Floats] = []
-
-    def have(self, value: float) -> bool:
-        """Check whether the numbers other than *value* give it, as rounded."""
-        slack = abs(value) * 0.005 + 1e-9
-        is_other = self._numbers != value
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for number, operation in enumerate(_OPERATIONS):
-                if number == len(self._tables):
-                    self._tables.append(operation(self._numbers[:, None], self._numbers[None, :]))
-                hits = np.abs(self._tables[number] - value) <= slack
-                if bool(hits.any()) and bool((hits & is_other[:, None] & is_other[None, :]).any()):
-                    return True
-            sums = np.concatenate([[0.0], np.cumsum(self._numbers[is_other])])
-            return bool((np.abs(sums[:, None] - sums[None, :] - value) <= slack).any())
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Per merged step: (N,) each.
-
-    Attributes:
-        unexplained: New numbers that no sum and no two known numbers give, as a share of the step's numbers.
-        mistakable: Those of them that have the digits of a known one in another order, or all of its but one.
-        has_unexplained: Whether it has any of the former,
-        has_mistakable: and of the latter.
-    """
-
-    unexplained: Floats
-    mistakable: Floats
-    has_unexplained: Mask
-    has_mistakable: Mask
-
-
-def explain_numbers(run: Analysis) -> Figures:
-    """Look at the new numbers of every step."""
-    reading, claims, steps = run.reading, run.claims, run.segments.speaking_steps
-    unexplained, mistakable, total = np.zeros((3, len(run.steps)))
-    known: deque[str] = deque(maxlen=_KNOWN)
-    chosen = np.flatnonzero(claims.is_number & ~claims.in_code)
-    order = chosen[np.argsort(claims.segment[chosen], kind="stable")]
-    bounds = np.searchsorted(claims.segment[order], np.arange(len(reading.texts) + 1))
-    for segment in np.unique(claims.segment[order]).tolist():
-        own = order[bounds[segment] : bounds[segment + 1]]
-        numbers = [reading.tokens[claims.token[claim]] for claim in claims.claim[own].tolist()]
-        is_fresh = (claims.source[own] == segment).tolist()
-        fresh = [number for number, is_new in zip(numbers, is_fresh, strict=True) if is_new]
-        row = steps[segment]
-        if row >= 0:
-            tried = [*run.inputs.few_until(segment), *known, *numbers]
-            strange = _list_strange_numbers(fresh[:_FRESH], tried, reading.texts[segment])
-            total[row] += len(numbers)
-            unexplained[row] += len(strange)
-            sources = [*run.inputs.numbers_until(segment), *known]
-            mistakable[row] += sum(_is_mistakable(number, sources) for number in strange)
-        known.extend(fresh)
-    size = np.where(total > 0, total, 1.0)
-    return Figures(unexplained / size, mistakable / size, unexplained > 0, mistakable > 0)
-
-
-FIGURES = (
-    evidence(
-        "unexplained numbers",
-        "A new number is the result of a sum, or of two known numbers.",
-        explain_numbers,
-        "unexplained",
-        is_share=True,
-    ),
-    evidence("a number nothing explains", "Every new number is explained.", explain_numbers, "has_unexplained"),
-    evidence(
-        "mistakable numbers",
-        "A new number is unlike the known ones, or explained.",
-        explain_numbers,
-        "mistakable",
-        is_share=True,
-    ),
-    evidence(
-        "a mistakable number", "No new number is like a known one, and unexplained.", explain_numbers, "has_mistakable"
-    ),
-)
-
-
-@check("a digit slips", "A new number is no known one but for a digit or its sign.", is_evidence=True)
-def digits_do_not_slip(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that state a new number, without a sum, that is a known one but for a digit or its sign."""
-    analysis = run.analysis
-    slips = np.zeros(len(analysis.steps))
-    latest: deque[str] = deque(maxlen=_KNOWN)
-    known: set[int] = set()
-    n_looked_at: Counter[int] = Counter()
-    steps, tokens = analysis.segments.speaking_steps, analysis.reading.tokens
-    for sentence in analysis.sentences:
-        if not sentence.numbers:
-            continue
-        new = [
-            number
-            for number in dict.fromkeys(sentence.numbers)
-            if number not in known and not analysis.inputs.has(tokens[number], sentence.segment)
-        ]
-        if not new:
-            continue
-        row = steps[sentence.segment]
-        is_stated = len(sentence.numbers) == 1 and sentence.value == new[0]
-        if row >= 0 and is_stated and n_looked_at[row] < _FRESH:
-            n_looked_at[row] += 1
-            sources = [*analysis.inputs.numbers_until(sentence.segment), *latest]
-            slips[row] = max(slips[row], is_slip(tokens[new[0]], sources))
-        latest.extend(tokens[number] for number in new)
-        known.update(new)
-    return run.findings(slips)
-
-
-def is_slip(number: str, known: Iterable[str]) -> bool:
-    """Check whether a number, as `Reading.tokens` spells it, is one of *known* but for a digit, the order or a sign."""
-    if number.startswith("-"):
-        return number[1:] in known
-    return len(number.replace(".", "")) > _LEAST_DIGITS and _is_mistakable(number, known)
-
-
-def _list_strange_numbers(fresh: list[str], known: list[str], text: str) -> list[str]:
-    """Choose those of the *fresh* numbers that no written sum and no two *known* ones come to."""
-    if not fresh:
+def list_new_numbers(read: ReadStep) -> list[Claim]:
+    """List the numbers of a step that no source has and no written calculation gives; not those in code or of lists."""
+    new = [
+        claim
+        for claim in read.claims
+        if claim.mention.value.form == "number" and claim.support is None and not is_common(claim.mention.value.amount)
+    ]
+    if not new:
         return []
-    sums = {round(equation.right, 6) for equation in equations(text)}
-    remaining = [number for number in fresh if round(float(number), 6) not in sums and not is_common(float(number))]
-    if not remaining:
-        return []
-    values = np.unique([float(number) for number in known[-2 * _KNOWN :]])
-    left, right = values[:, None], values[None, :]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        reached = np.stack([left + right, left - right, left * right, left / right, left * right / 100])
-    strange = []
-    for number in remaining:
-        value = float(number)
-        decimals = len(number.partition(".")[2])
-        is_near = np.abs(reached - value) <= max(1e-9 * abs(value), 10.0**-decimals * ("." in number))
-        is_near &= (left != value) & (right != value)
-        if not is_near.any():
-            strange.append(number)
-    return strange
+    text = read.step.content[:MAX_TEXT_CHARS]
+    written = {round(side, 6) for one in equations(text) for side in (one.left, one.right)} | calculations(text)
+    return [
+        claim
+        for claim in new
+        if round(float(claim.mention.value.key), 6) not in written and is_spoken(claim.mention.value, read.step.content)
+    ]
 
 
-def _is_mistakable(number: str, known: Iterable[str]) -> bool:
-    """Check whether a number has the digits of a known one in another order, or all of its but one.
-
-    What it may be mistaken for is looked up among the known ones, which are never compared one by one.
-    """
-    digits = _strip_point(number)
-    if len(digits) < _LEAST_DIGITS:
+def is_spoken(value: Value, text: str) -> bool:
+    """Check whether a value of a text stands neither in code nor before an item of a list."""
+    if text.count(_FENCE, 0, value.start) % 2:
         return False
-    others = set(map(_strip_point, known))
-    others.discard(digits)
-    signs = "".join(others)
-    misspellings = _list_misspellings(digits, _SIGNS if signs.isascii() else "".join(sorted({*signs})))
-    return not others.isdisjoint(misspellings) or _sort_digits(digits) in map(_sort_digits, others)
+    is_mark = text[value.stop : value.stop + 1] in (".", ")") and text[value.stop + 1 : value.stop + 2].isspace()
+    return not (is_mark and _LIST_MARK.search(text, max(0, value.start - 20), value.start))
 
 
-@lru_cache(maxsize=8_192)
-def _strip_point(number: str) -> str:
-    return number.replace(".", "")
-
-
-@lru_cache(maxsize=8_192)
-def _sort_digits(digits: str) -> str:
-    return "".join(sorted(digits))
-
-
-@lru_cache(maxsize=1_024)
-def _list_misspellings(digits: str, signs: str) -> frozenset[str]:
-    """List what a number becomes with one of *signs* more or one less, and, of a long one, with another one."""
-    heads_tails = [(digits[:at], digits[at:]) for at in range(len(digits) + 1)]
-    changed = {head + tail[1:] for head, tail in heads_tails[:-1]}
-    changed.update([f"{head}{sign}{tail}" for head, tail in heads_tails for sign in signs])
-    if len(digits) > _LEAST_DIGITS:
-        changed.update([f"{head}{sign}{tail[1:]}" for head, tail in heads_tails[:-1] for sign in signs])
-    return frozenset(changed)
-
-
-@check(
-    "numbers of others",
-    "A number is said of the names that it was said of before.",
-    is_evidence=True,
-    is_share=True,
-)
-def numbers_keep_their_names(run: ExaminedRun) -> Iterator[Finding]:
-    """Count each step's numbers, of those said before, that stood beside other names only.
-
-    "Units of West are 412" is odd where 412 was always said of North, unless a tool said that North is in West. What a
-    tool answers is read together with what it was asked.
-    """
-    analysis = run.analysis
-    reading, segments = analysis.reading, analysis.segments
-    n_judged, n_strange = np.zeros((2, len(analysis.steps)))
-    names_of: dict[int, list[frozenset[int]]] = defaultdict(list)
-    results = [step for step in analysis.trace.steps if step.kind == "tool_result" and step.inputs]
-    call_of = {step.index + 1: step.inputs[-1] + 1 for step in results}
-    asked: dict[int, frozenset[int]] = defaultdict(frozenset)
-    tied: dict[int, set[int]] = defaultdict(set)
-    steps, is_call, is_result = segments.speaking_steps, segments.is_call.tolist(), segments.is_result.tolist()
-    is_of_tool = (segments.is_call | segments.is_result).tolist()
-    for sentence in (sentence for sentence in analysis.sentences if sentence.numbers or is_of_tool[sentence.segment]):
-        segment, row = sentence.segment, steps[sentence.segment]
-        names = frozenset(sentence.names) | asked[call_of.get(segment, -1)]
-        numbers = [number for number in sentence.numbers if is_long(reading.tokens[number])]
-        if is_call[segment]:
-            asked[segment] |= names
-        elif is_result[segment]:
-            for name in sentence.names if len(sentence.names) <= _MAX_NAMES else ():
-                tied[name] |= sentence.names
-        elif row >= 0:
-            is_plain = not numbers or len(names) > _MAX_NAMES
-            with_tied = names if is_plain else names.union(*(tied[name] for name in names))
-            for number in numbers[: _MAX_NUMBERS - int(n_judged[row])]:
-                if names_of[number]:
-                    n_judged[row] += 1
-                    n_strange[row] += all(names - others and not with_tied >= others for others in names_of[number])
-        for number in numbers:
-            if len(names_of[number]) < _MAX_SOURCES:
-                names_of[number].append(names)
-    return run.findings(n_strange / n_judged.clip(min=1))
-
-
-@check("a value of others", "A number is said of the thing that it was said of before.", is_evidence=True)
-def values_keep_their_things(run: ExaminedRun) -> Iterator[Finding]:
-    """Look for steps that state a number of one thing, without a sum, that was only ever said of others.
-
-    Things without a name are told by the task's and the tools' words: "684 pages a week" is odd where 684 were the
-    pages of the reports.
-    """
-    analysis = run.analysis
-    is_strange = np.zeros(len(analysis.steps))
-    words_of: dict[int, list[frozenset[int]]] = defaultdict(list)
-    steps, tokens = analysis.segments.speaking_steps, analysis.reading.tokens
-    for sentence in analysis.sentences:
-        if not sentence.numbers:
-            continue
-        words = frozenset((sentence.words | sentence.names) & analysis.facts.subject_tokens)
-        row = steps[sentence.segment]
-        number = sentence.numbers[0] if len(sentence.numbers) == 1 else -1
-        if row >= 0 and number >= 0 and words and is_long(tokens[number]) and words_of[number]:
-            is_others = all(words - others and others - words for others in words_of[number])
-            is_strange[row] = max(is_strange[row], is_others)
-        for number in sentence.numbers:
-            if len(words_of[number]) < _MAX_SOURCES:
-                words_of[number].append(words)
-    return run.findings(is_strange)
+def _slips_from_given(claim: Claim) -> bool:
+    """Check whether a number is one that was given but for a digit, their order or the sign."""
+    return any(one.kind == "near" and (one.source.step == TASK or one.source.is_input) for one in claim.contradictions)

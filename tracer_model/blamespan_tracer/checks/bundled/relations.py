@@ -12,7 +12,6 @@ from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.ledger.records import Cell, Row, fold_word, words_of
 from blamespan_tracer.ledger.things import SourceRow, SourceTable, Statement, Things, read_things
 from blamespan_tracer.ledger.values import Value
-from blamespan_tracer.representation.analysis import Analysis
 
 _LEAST_DIGITS: Final = 3
 """A number with fewer digits may stand beside anything."""
@@ -48,7 +47,7 @@ class _MisplacedValues:
     columns: tuple[Finding, ...]
 
 
-def _judge_values(run: Analysis) -> _MisplacedValues:
+def _judge_values(run: ExaminedRun) -> _MisplacedValues:
     """Hold the values of every statement against the tables that stood before it, in one reading of the run."""
     rows: list[Finding] = []
     columns: list[Finding] = []

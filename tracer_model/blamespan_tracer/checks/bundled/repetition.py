@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
-
-REPEATED, LEAST_CHARS = 0.9, 60
-"""Share of a message from which on it is a repetition, and length of a message that can be one."""
+from blamespan_tracer.checks.check import ExaminedRun, Finding, check, step_check
+from blamespan_tracer.checks.reading import LEAST_CHARS, ReadStep
 
 
-@check("step-new", "A message is not said twice.", mode="mast:FM-1.3", trust=0.5, is_symptom=True, is_mended_later=True)
-def steps_are_new(run: ExaminedRun) -> Iterator[Finding]:
+@step_check(
+    "step-new", "A message is not said twice.", mode="mast:FM-1.3", trust=0.5, is_symptom=True, is_mended_later=True
+)
+def steps_are_new(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for messages that say again what the same agent said before."""
-    shares = run.analysis.repetition.own
-    for row, merged in enumerate(run.analysis.steps):
-        if not merged.can_be_blamed or any(step.kind == "tool_call" for step in merged.origins):
-            continue
-        step = merged.origins[0]
-        if len(step.content) < LEAST_CHARS:
-            continue
-        if shares[row] > REPEATED:
-            yield Finding(step.index, "fail", step.content, f"{shares[row]:.0%} of it was said before")
-        else:
-            yield Finding(step.index, "pass")
+    step = read.step
+    if step.kind == "tool_call" or len(step.content) < LEAST_CHARS:
+        return
+    if read.is_repeated:
+        yield Finding(step.index, "fail", step.content, f"{read.repeated:.0%} of it was said before")
+    else:
+        yield Finding(step.index, "pass")
 
 
 @check(

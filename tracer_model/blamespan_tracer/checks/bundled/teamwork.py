@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-import numpy as np
-
-from blamespan_tracer.checks.bundled.repetition import LEAST_CHARS, REPEATED
-from blamespan_tracer.checks.check import ExaminedRun, Finding, check
-from blamespan_tracer.representation.reading import Flag
+from blamespan_tracer.checks.check import ExaminedRun, Finding, Outcome, check, step_check
+from blamespan_tracer.checks.reading import ReadStep
+from blamespan_tracer.cues import STOP_WORDS
+from blamespan_tracer.ledger import find_values
+from blamespan_tracer.ledger.equations import equations
+from blamespan_tracer.tokens import MAX_TEXT_CHARS, find_words
 
 _LEAST_WORDS, _RESTATES = 8, 0.8
 """Words of a task that can be said again, and share of them that a step has if it says the task again."""
@@ -56,7 +57,7 @@ def hand_offs_arrive(run: ExaminedRun) -> Iterator[Finding]:
             yield Finding(step.index, "pass")
 
 
-@check(
+@step_check(
     "objection-heard",
     "Who is objected to does not say the same again.",
     mode="mast:FM-2.5",
@@ -64,50 +65,37 @@ def hand_offs_arrive(run: ExaminedRun) -> Iterator[Finding]:
     is_symptom=True,
     is_mended_later=True,
 )
-def agents_heed_objections(run: ExaminedRun) -> Iterator[Finding]:
+def agents_heed_objections(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for an agent that, after an objection to it, says the same again."""
-    analysis = run.analysis
-    for objecting, objected in zip(analysis.objecting.tolist(), analysis.objected.tolist(), strict=True):
-        target = analysis.steps[objected].origins[-1]
-        answer = run.next_own_decision(target)
-        while answer is not None and answer.index < analysis.steps[objecting].origins[0].index:
-            answer = run.next_own_decision(answer)
-        if answer is None or answer.kind != "message":
-            continue
-        row = int(analysis.segments.owner[answer.index + 1])
-        is_deaf = analysis.repetition.own[row] > REPEATED and len(answer.content) >= LEAST_CHARS
-        yield Finding(answer.index, "fail" if is_deaf else "pass", answer.content, "says again what was objected to")
-        following = run.next_own_decision(answer) if is_deaf else None
-        if following is not None and analysis.repetition.own[analysis.segments.owner[following.index + 1]] <= REPEATED:
-            yield Finding(following.index, "pass")
+    if read.is_objected_to and read.step.kind == "message":
+        outcome: Outcome = "fail" if read.is_repeated else "pass"
+        yield Finding(read.step.index, outcome, read.step.content, "says again what was objected to")
 
 
 @check("task-restated-whole", "Who states the task to others leaves no number out.", mode="mast:FM-2.4", trust=0.4)
 def task_is_restated_whole(run: ExaminedRun) -> Iterator[Finding]:
     """Look at who says the task again to others: every number of it must be there."""
-    analysis = run.analysis
-    reading, claims = analysis.reading, analysis.claims
-    of_task = set(claims.claim[(claims.segment == 0) & claims.is_number].tolist())
-    task_words = _list_words(run, 0)
+    of_task, task_words = _list_numbers(run.trace.task), _list_words(run.trace.task)
     if not of_task or len(task_words) < _LEAST_WORDS:
         return
     for step in run.decisions:
         if step.kind not in ("message", "plan", "handoff") or not run.hints(step.index, "request", "plan"):
             continue
-        if len(task_words & _list_words(run, step.index + 1)) < _RESTATES * len(task_words):
+        if len(task_words & _list_words(step.content)) < _RESTATES * len(task_words):
             continue
-        own = set(claims.claim[claims.segment == step.index + 1].tolist())
-        missing = [reading.tokens[claims.token[claim]] for claim in sorted(of_task - own)]
+        missing = sorted(of_task - _list_numbers(step.content))
         yield Finding(
             step.index, "inconclusive" if missing else "pass", run.sentence_with(step), f"leaves out {missing[:3]!r}"
         )
         return
 
 
-def _list_words(run: ExaminedRun, segment: int) -> set[int]:
-    reading = run.analysis.reading
-    is_word = (reading.segment == segment) & reading.has(Flag.WORD) & ~reading.has(Flag.STOP)
-    return set(reading.token[is_word].tolist())
+def _list_numbers(text: str) -> set[str]:
+    return {value.key for value in find_values(text[:MAX_TEXT_CHARS]) if value.form == "number"}
+
+
+def _list_words(text: str) -> set[str]:
+    return {word for word in map(str.lower, find_words(text[:MAX_TEXT_CHARS])) if word[0].isalpha()} - STOP_WORDS
 
 
 @check(
@@ -142,12 +130,12 @@ def approvals_see_errors(run: ExaminedRun) -> Iterator[Finding]:
 )
 def approvals_see_wrong_sums(run: ExaminedRun) -> Iterator[Finding]:
     """Look for an approval of a step that holds a sum which does not hold."""
-    analysis = run.analysis
-    for before, after in pairwise(np.flatnonzero(analysis.decides).tolist()):
-        step = analysis.steps[after].origins[0]
-        if analysis.agent[before] == analysis.agent[after] or not analysis.sums[before]:
+    for before, step in pairwise(run.decisions):
+        sums = () if before.kind == "tool_call" else equations(run.read_text(before))
+        if before.agent == step.agent or not sums:
             continue
         if step.kind != "message" or not run.hints(step.index, "agree", "check"):
             continue
-        is_blind = bool(analysis.wrong_sums[before]) and not run.hints(step.index, "object", "negation", "contrast")
+        is_wrong = not all(equation.holds for equation in sums)
+        is_blind = is_wrong and not run.hints(step.index, "object", "negation", "contrast")
         yield Finding(step.index, "fail" if is_blind else "pass", step.content, "approves a sum that does not hold")

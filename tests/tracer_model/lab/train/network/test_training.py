@@ -19,7 +19,7 @@ from blamespan_lab.train.network.training_data import Examples, split_by_task
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.modes import MODES
 from tests.tracer_model.alternatives.network.networks import FEATURES, random_team
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 LEXICON = LexicalTracer.bundled().lexicon
 MEANINGS = Meanings.bundled()

@@ -1,0 +1,45 @@
+"""Small runs that the tests of the representation and of the checks build on; every word in them is made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
+from blamespan_tracer.alternatives.network.representation import analyse
+from blamespan_tracer.alternatives.network.step_features import step_features
+
+Said = tuple[str, str] | tuple[str, str, StepKind]
+
+
+def team(
+    *said: Said,
+    task: str = "Find the price of the red kettle in euros.",
+    roles: Mapping[str, AgentRole] | None = None,
+    recipients: Mapping[int, Sequence[str]] | None = None,
+    inputs: Mapping[int, Sequence[int]] | None = None,
+    silent: Sequence[str] = (),
+) -> MessageActionTrace:
+    """A run of (agent, text) or (agent, text, kind); a tool's result answers the step before it, unless told."""
+    steps = []
+    for index, each in enumerate(said):
+        kind: StepKind = each[2] if len(each) == 3 else "message"
+        default = (index - 1,) if kind == "tool_result" and index else ()
+        steps.append(
+            Step(
+                index,
+                f"{index + 1:016x}",
+                each[0],
+                kind,
+                each[1],
+                recipients=tuple((recipients or {}).get(index, ())),
+                inputs=tuple((inputs or {}).get(index, default)),
+            )
+        )
+    names = dict.fromkeys([*(each[0] for each in said), *silent])
+    agents = tuple(Agent(name, (roles or {}).get(name, "agent")) for name in names)
+    return MessageActionTrace(f"{1:032x}", task, tuple(steps), agents)
+
+
+def feature(trace: MessageActionTrace, name: str) -> list[float]:
+    """One column of a run's features, rounded."""
+    return [round(float(value), 3) for value in step_features(analyse(trace), (name,))[:, 0]]
