@@ -136,7 +136,7 @@ def _framework(rows: Sequence[Construct]) -> Iterator[str]:
         if drawings:
             fenced = "\n\n".join(f"```text\n{drawing}\n```" for drawing in drawings)
             summary = "; ".join(map(_html, dict.fromkeys(names)))
-            yield f"\n<details><summary>{summary}</summary>\n\n{fenced}\n\n</details>\n"
+            yield f"\n<details markdown><summary>{summary}</summary>\n\n{fenced}\n\n</details>\n"
 
 
 def _cell(text: str) -> str:

@@ -59,7 +59,8 @@ def write_settings() -> str:
     from blamespan_collector.options import list_settings
 
     lines = ["# Settings of the collector", "", "`blamespan collect --help-settings` prints the same."]
-    for title, rows in list_settings():
+    for title, settings in list_settings():
+        rows = [(f"`{name}`", f"`{variable}`", default, text) for name, variable, default, text in settings]
         lines += ["", f"## {title}", "", *_table("key in the file | variable | default | meaning", rows)]
     return "\n".join(lines) + "\n"
 

@@ -76,12 +76,12 @@ def test_page_shows_each_drawing_once(folder: Path) -> None:
 
     assert [line for line in text.splitlines() if line.startswith(("##", "<details", "| stream"))] == [
         "## AutoGen",
-        "<details><summary>Swarm &lt;handoff></summary>",
+        "<details markdown><summary>Swarm &lt;handoff></summary>",
         "## LangGraph",
         "| stream | The same \\| trace. | `test_some.py::test_stream` |",
-        "<details><summary>invoke; stream</summary>",
+        "<details markdown><summary>invoke; stream</summary>",
         "## Zebra",
-        "<details><summary>Swarm</summary>",
+        "<details markdown><summary>Swarm</summary>",
     ]
     assert text.count(DRAWING) == 1
 

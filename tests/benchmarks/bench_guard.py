@@ -44,7 +44,7 @@ from blamespan.guarding.policy import Policy, parse_policy, read_policy
 from blamespan_lab.make.corpus.recipe import CorpusRecipe, find_recipe
 
 ROOT = Path(__file__).parents[2]
-POLICY = ROOT / "examples" / "guard" / "signs.toml"
+POLICY = ROOT / "examples" / "guard" / "findings.toml"
 ROWS = ("solved", "forbidden", "time", "budgets", "same")
 LOADS = {"once": 0.0, "often": 0.3}
 """How often a fault is written: once in the run, or at each place with this probability."""
@@ -102,8 +102,8 @@ def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
         _tell("forbidden tools")
         document["forbidden"] = sum_up_tries(list(try_ways(arguments.tries or (96 if is_quick else 1_000))))
     if "time" in rows:
-        without_signs = {name: rules for name, rules in OBSERVES_EVERYTHING.items() if name != "signs"}
-        policies = {arguments.policy.stem: policy, "no signs": parse_policy(without_signs)}
+        without_findings = {name: rules for name, rules in OBSERVES_EVERYTHING.items() if name != "findings"}
+        policies = {arguments.policy.stem: policy, "no findings": parse_policy(without_findings)}
         _tell("time")
         longest = min(arguments.steps, 50) if is_quick else arguments.steps
         timings = [

@@ -335,7 +335,7 @@ OBSERVES_EVERYTHING: dict[str, Any] = {
     "agents": {"*": {"forbidden": ["*"], "recipients": [], "action": "observe"}},
     "arguments": [{"tool": "*", "max_chars": 0, "action": "observe"}],
     "texts": [{"forbidden_pattern": ".", "action": "observe"}],
-    "signs": [{"check": "*"}, {"suspicion": 0.0}, {"unsupported_reaches": 1}],
+    "findings": [{"check": "*"}, {"suspicion": 0.0}, {"unsupported_reaches": 1}],
     "budgets": [{"calls": 1, "action": "observe"}],
 }
 """A policy that finds something wrong with every step, and only observes."""

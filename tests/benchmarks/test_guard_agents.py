@@ -106,7 +106,7 @@ CALLS = {"check": "arguments-well-formed", "name": "calls", **RETRY}
 def test_guard_that_says_what_is_wrong_repairs_and_one_that_does_not_only_asks() -> None:
     """Beside one another: broken calls are made anew where the guard quotes them; sound answers are never changed."""
     recipe = find_recipe("failures")
-    told = try_plan(recipe, PLAN, parse_policy({"rewrites": 1, "signs": [CALLS]})).arms
+    told = try_plan(recipe, PLAN, parse_policy({"rewrites": 1, "findings": [CALLS]})).arms
     vague = try_plan(recipe, PLAN, parse_policy({"rewrites": 1, "texts": [{"forbidden_pattern": ".", **RETRY}]})).arms
 
     assert told["none"].n_faults > 0

@@ -90,14 +90,14 @@ def test_one_call_that_gets_through_misses_the_bar_and_so_does_a_way_that_leads_
 
 
 def timing(steps: int, added_s: float) -> Timing:
-    return Timing("autogen", "signs", steps, (added_s,) * steps, (added_s,) * steps, 1)
+    return Timing("autogen", "findings", steps, (added_s,) * steps, (added_s,) * steps, 1)
 
 
 def test_time_is_judged_at_two_hundred_steps_and_over_lengths() -> None:
     """What grows faster than the run's length misses the bar, what takes the same time does not."""
-    flat = sum_up_timings([timing(steps, 0.002) for steps in (50, 200, 400)], "signs")
-    steep = sum_up_timings([timing(steps, 1e-8 * steps**2) for steps in (50, 200, 400)], "signs")
-    slow = sum_up_timings([timing(200, 0.004), timing(400, 0.001)], "signs")
+    flat = sum_up_timings([timing(steps, 0.002) for steps in (50, 200, 400)], "findings")
+    steep = sum_up_timings([timing(steps, 1e-8 * steps**2) for steps in (50, 200, 400)], "findings")
+    slow = sum_up_timings([timing(200, 0.004), timing(400, 0.001)], "findings")
 
     assert flat["bars"] == {"time_p50": True, "time_p99": True, "time_growth": True}
     assert steep["bars"]["time_growth"] is False
@@ -136,4 +136,4 @@ def test_measured_policy_is_one_that_can_be_used() -> None:
     policy = read_policy(POLICY)
     make_watcher([policy], "task")
 
-    assert all(rule.name == rule.check for rule in policy.signs)
+    assert all(rule.name == rule.check for rule in policy.findings)

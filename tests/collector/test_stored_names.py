@@ -78,7 +78,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stored") / "runs.db"
     [spans] = annotated(talk(1))
     stored(path, [replace(span, trace_id=ID) for span in spans])
-    (path.parent / "policy.toml").write_text("[[signs]]\ncheck = 'sum-holds'\naction = 'rewrite'\n")
+    (path.parent / "policy.toml").write_text("[[findings]]\ncheck = 'sum-holds'\naction = 'rewrite'\n")
     arguments = ["schemata", "add", str(path), "--step", "1", "--file", str(path.parent / "known.toml")]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
     said = CliRunner().invoke(cli, ["annotate", str(path), "--by", "bob"], input="s 1\n-\nwrong sum\nq\n")

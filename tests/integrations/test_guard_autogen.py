@@ -530,9 +530,11 @@ def test_hostile_message_is_data() -> None:
 
 def test_signs_are_acted_on_while_the_run_goes_on() -> None:
     """A sum that does not hold is said anew; one that holds is left alone, and so is a claim that has its source."""
-    signs = policy(signs=[{"check": "sum-holds", "action": "rewrite"}, {"unsupported_reaches": 2, "action": "warn"}])
+    findings = policy(
+        findings=[{"check": "sum-holds", "action": "rewrite"}, {"unsupported_reaches": 2, "action": "warn"}]
+    )
     solver = agent("solver", "That is 37 * 2 = 75.", "That is 37 * 2 = 74.")
-    with blamespan.guard(signs) as guard:
+    with blamespan.guard(findings) as guard:
         result = run(RoundRobinGroupChat([solver, agent("checker", "So it is 74.")], max_turns=2), task="37 * 2?")
 
     assert texts(result)[1:3] == ["That is 37 * 2 = 74.", "So it is 74."]
@@ -542,9 +544,9 @@ def test_signs_are_acted_on_while_the_run_goes_on() -> None:
 
 def test_next_agent_is_warned_of_a_claim_that_spreads() -> None:
     """The second agent that states what nothing supports sets the warning off; the third one is told."""
-    signs = policy(signs=[{"unsupported_reaches": 2, "action": "warn"}])
+    findings = policy(findings=[{"unsupported_reaches": 2, "action": "warn"}])
     third = agent("third", "ok")
-    with blamespan.guard(signs) as guard:
+    with blamespan.guard(findings) as guard:
         run(
             RoundRobinGroupChat(
                 [agent("first", "The code is 7719."), agent("second", "7719 it is."), third], max_turns=3

@@ -94,7 +94,7 @@ def test_guard_is_as_deterministic_as_the_program() -> None:
         policy = parse_policy(
             {
                 "agents": {"solver": {"tools": ["divide"]}},
-                "signs": [{"check": "*"}, {"suspicion": 0.1}, {"unsupported_reaches": 1}],
+                "findings": [{"check": "*"}, {"suspicion": 0.1}, {"unsupported_reaches": 1}],
                 "budgets": [{"calls": 3}],
             }
         )

@@ -202,7 +202,7 @@ def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pyte
     [
         ("numpy", ["analyze", "x.jsonl"], "model"),
         ("numpy", ["lab", "evaluate", "aegis", "--data", "x"], "model"),
-        ("sklearn", ["lab", "train", "x.toml", "--data", "x"], "train"),
+        ("sklearn", ["lab", "train", "lexical", "--data", "x"], "train"),
         ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
         ("platformdirs", ["collect"], "collector"),
         ("google.rpc", ["collect", "--journal", "x", "--out", "x.jsonl"], "collector"),

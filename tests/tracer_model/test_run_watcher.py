@@ -1,4 +1,4 @@
-"""Signs found while a run goes on: each has its sound twin, and a step costs the same however long the run is."""
+"""Findings found while a run goes on: each has its sound twin, and a step costs the same however long the run is."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import pytest
 from blamespan.errors import ConfigError
 from blamespan.guarding.decisions import ProposedStep
 from blamespan.guarding.policy import parse_policy
-from blamespan.guarding.watching import Sign
+from blamespan.guarding.watching import RunFinding
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.run_watcher import RunWatcher, checks_of_steps
 
 TASK = "Order 48213 has 37 boxes. How many are in two such orders?"
 
 
-def watcher(*signs: dict[str, Any], task: str = TASK) -> RunWatcher:
-    return RunWatcher(parse_policy({"signs": list(signs)}).signs, task)
+def watcher(*findings: dict[str, Any], task: str = TASK) -> RunWatcher:
+    return RunWatcher(parse_policy({"findings": list(findings)}).findings, task)
 
 
-def say(watching: RunWatcher, agent: str, text: str, kind: Any = "message", tool: str = "") -> list[Sign]:
+def say(watching: RunWatcher, agent: str, text: str, kind: Any = "message", tool: str = "") -> list[RunFinding]:
     step = ProposedStep(kind, agent, text, tool)
-    signs = list(watching.examine(step))
+    findings = list(watching.examine(step))
     watching.commit(step)
-    return signs
+    return findings
 
 
 def suspicion(watching: RunWatcher, agent: str, text: str) -> float:
-    return next(sign.strength for sign in say(watching, agent, text) if sign.kind == "suspicion")
+    return next(finding.strength for finding in say(watching, agent, text) if finding.kind == "suspicion")
 
 
 def test_claim_against_its_source_is_suspicious_and_its_twin_is_not() -> None:
@@ -45,18 +45,18 @@ def test_claim_against_its_source_is_suspicious_and_its_twin_is_not() -> None:
 
 def test_suspicion_names_what_contradicts_what() -> None:
     """The agent is told which claim, and what its source says."""
-    signs = say(watcher({"suspicion": 0.0}), "a", "I look up order 48273 with its 37 boxes.")
+    findings = say(watcher({"suspicion": 0.0}), "a", "I look up order 48273 with its 37 boxes.")
 
-    assert "48273" in signs[0].advice
-    assert "48213" in signs[0].advice
-    assert "48273" not in signs[0].reason
+    assert "48273" in findings[0].advice
+    assert "48213" in findings[0].advice
+    assert "48273" not in findings[0].reason
 
 
 def test_broken_sum_is_found_at_its_step_and_a_right_one_is_not() -> None:
     """A check of the registry judges the step that is about to be said, by what was said before."""
     watching = watcher({"check": "sum-holds"})
 
-    assert [sign.name for sign in say(watching, "a", "That is 37 * 2 = 75.")] == ["sum-holds"]
+    assert [finding.name for finding in say(watching, "a", "That is 37 * 2 = 75.")] == ["sum-holds"]
     assert say(watching, "b", "No: 37 * 2 = 74.") == []
 
 
@@ -69,11 +69,13 @@ def test_number_from_far_back_has_its_source() -> None:
         say(watching, "b", f"Let us wait a little{'.' * (number + 1)}")
 
     assert say(watching, "b", "So there are 48213 boxes on the shelf.") == []
-    assert [sign.name for sign in say(watching, "b", "So there are 99187 boxes on the shelf.")] == ["number-has-source"]
+    assert [finding.name for finding in say(watching, "b", "So there are 99187 boxes on the shelf.")] == [
+        "number-has-source"
+    ]
 
 
-def spread(signs: list[Sign]) -> float:
-    return max((sign.strength for sign in signs if sign.kind == "spread"), default=0.0)
+def spread(findings: list[RunFinding]) -> float:
+    return max((finding.strength for finding in findings if finding.kind == "spread"), default=0.0)
 
 
 def test_claim_without_support_is_counted_by_the_agents_that_state_it() -> None:
@@ -95,7 +97,9 @@ def test_call_that_is_asked_for_is_examined_as_the_call_that_it_would_be() -> No
     watching = watcher({"check": "arguments-well-formed"})
 
     def names(text: str, arguments: dict[str, Any], kind: Any = "request") -> list[str]:
-        return [sign.name for sign in watching.examine(ProposedStep(kind, "a", text, "look", arguments=arguments))]
+        return [
+            finding.name for finding in watching.examine(ProposedStep(kind, "a", text, "look", arguments=arguments))
+        ]
 
     assert names('{"box": 37', {}) == ["arguments-well-formed"]
     assert names('{"box": 37}', {"box": 37}) == []
@@ -114,7 +118,7 @@ def test_report_of_many_results_has_all_its_sources() -> None:
     report = " ".join(f"I note that shelf {number} has {count} boxes." for number, count in enumerate(counts))
 
     assert say(watching, "b", report) == []
-    assert [sign.name for sign in say(watching, "b", f"{report} Shelf 9 has 99187.")] == ["number-has-source"]
+    assert [finding.name for finding in say(watching, "b", f"{report} Shelf 9 has 99187.")] == ["number-has-source"]
 
 
 def test_step_that_does_not_take_place_leaves_no_trace() -> None:
@@ -136,7 +140,7 @@ def test_step_that_is_examined_again_breaks_the_same(monkeypatch: pytest.MonkeyP
     watching.commit(ProposedStep("tool_result", "a", "I count 98765 boxes.", "count"))
 
     assert again == first
-    assert [sign.name for sign in first] == ["number-has-source"]
+    assert [finding.name for finding in first] == ["number-has-source"]
     assert watching.examine(step) == []
 
 
@@ -150,7 +154,7 @@ def test_odd_texts_are_watched(text: str) -> None:
 
 
 def test_checks_of_steps_are_those_that_need_no_end() -> None:
-    """How a run ends is judged at its end: it is no sign while the run goes on."""
+    """How a run ends is judged at its end: it is no finding while the run goes on."""
     names = checks_of_steps()
 
     assert "sum-holds" in names
@@ -181,7 +185,7 @@ def test_known_failure_is_a_sign_at_its_step(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "blamespan_tracer.schemata", module)
     watching = watcher({"schema": "late-*"})
 
-    assert [sign.name for sign in say(watching, "a", "I refund it later.")] == ["late-refund"]
+    assert [finding.name for finding in say(watching, "a", "I refund it later.")] == ["late-refund"]
     assert say(watching, "a", "It is done.") == []
     with pytest.raises(ConfigError, match="schema 'early' is no known failure"):
         watcher({"schema": "early"})

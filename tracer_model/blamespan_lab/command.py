@@ -65,7 +65,9 @@ def train(
     *,
     outcomes: bool,
 ) -> None:
-    """Train a tracer by RECIPE, a bundled name or a TOML file; or teach `auto` by labels or outcomes.
+    """Train a tracer by RECIPE, or teach `auto` by labels.
+
+    RECIPE is a bundled name or a TOML file. Labels are those of `blamespan annotate`, and known outcomes.
 
     Example:  blamespan lab train lexical --data ~/data/aegis
 
@@ -688,7 +690,7 @@ def evaluate_on_feedback(
 ) -> None:
     """Measure task success per round on the bundled suite: with feedback, without, and with plain self-refine.
 
-    What simulated agents make of feedback is an assumption (--heed, --stubborn); docs/feedback.md says which.
+    What simulated agents make of feedback is an assumption (--heed, --stubborn); docs/how-to/retry.md says which.
     Where BLAMESPAN_SUITE_URL is set, the LLM there plays the agents instead.
     """
     from blamespan.tracers import load_tracer

@@ -1,4 +1,4 @@
-"""Signs that a run fails, found while it goes on: claims against their sources, broken checks, claims that spread.
+"""Findings while a run goes on: claims against their sources, broken checks, claims that spread.
 
 What a step states is looked up in the ledger of the steps before it. Checks of a step see what was read of it beside
 them; any other check sees the step among the latest ones and those that its claims come from, read anew. So a step
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import ConfigError
 from blamespan.guarding.decisions import ProposedStep
-from blamespan.guarding.policy import SignRule
-from blamespan.guarding.watching import Sign
+from blamespan.guarding.policy import FindingRule
+from blamespan.guarding.watching import RunFinding
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.claim_model import ClaimingStep, lay_out_steps
 from blamespan_tracer.auto.observed_run import count_claims, find_repeat, measure_doubts, strongest_contradiction
@@ -67,17 +67,17 @@ def _weights() -> AutoWeights:
 
 
 class RunWatcher:
-    """Watches one run for the signs that a policy asks for.
+    """Watches one run for the findings that a policy asks for.
 
     Args:
-        rules: The policy's signs.
+        rules: The policy's findings.
         task: What the run was asked.
 
     Raises:
         ConfigError: if a rule names a check that there is not, or that only a whole run can break.
     """
 
-    def __init__(self, rules: Sequence[SignRule], task: str) -> None:
+    def __init__(self, rules: Sequence[FindingRule], task: str) -> None:
         checks = _choose_checks(rules)
         self._of_step = [(check, check.find) for check in checks if check.find is not None]
         self._of_run = [check for check in checks if check.find is None]
@@ -97,11 +97,11 @@ class RunWatcher:
         self._texts: set[tuple[str, str]] = set()
         self._own_texts: set[tuple[str, str, str]] = set()
         self._examined: tuple[ProposedStep, HeldStep, ReadStep, float] | None = None
-        self._signs: list[Sign] = []
+        self._findings: list[RunFinding] = []
         if self._wants_suspicion:
             _weights()
 
-    def examine(self, step: ProposedStep) -> list[Sign]:
+    def examine(self, step: ProposedStep) -> list[RunFinding]:
         """Return what speaks against a step that is about to take place; the step is not taken up."""
         if step.kind == "request":  # a call that can still be asked for otherwise
             step = replace(step, kind="tool_call")
@@ -109,12 +109,12 @@ class RunWatcher:
             return []
         if self._examined is not None and self._examined[0] == step:  # asked again, an agent says the same again
             self._examined = step, *self._examined[1:]
-            return self._signs
+            return self._findings
         held, read = self._read(step)
         features = np.zeros(len(EVIDENCE_FEATURES), np.float32)
-        self._signs = [*self._apply_checks_of_step(read), *self._examine_claims(step, read.claims, features)]
+        self._findings = [*self._apply_checks_of_step(read), *self._examine_claims(step, read.claims, features)]
         self._examined = step, held, read, float(features[0])
-        return self._signs
+        return self._findings
 
     def _read(self, step: ProposedStep) -> tuple[HeldStep, ReadStep]:
         """Hold what a step states against what is known, and read it beside the steps before it."""
@@ -122,11 +122,11 @@ class RunWatcher:
         claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
         return held, self._reader.read(self._make_step(0, step), claims)
 
-    def _examine_claims(self, step: ProposedStep, claims: Sequence[Claim], features: Floats) -> Iterator[Sign]:
+    def _examine_claims(self, step: ProposedStep, claims: Sequence[Claim], features: Floats) -> Iterator[RunFinding]:
         if self._wants_suspicion:
             suspicion, why = self._suspect(step, claims, features)
             reason = "what the run says so far speaks against the step"
-            yield Sign("suspicion", "suspicion", suspicion, f"{reason}: {suspicion:.2f}", why)
+            yield RunFinding("suspicion", "suspicion", suspicion, f"{reason}: {suspicion:.2f}", why)
         if self._wants_spread:
             yield from self._find_spread(step, claims)
         if self._needs_window:
@@ -191,7 +191,7 @@ class RunWatcher:
 
     # --- spread
 
-    def _find_spread(self, step: ProposedStep, claims: Sequence[Claim]) -> Iterator[Sign]:
+    def _find_spread(self, step: ProposedStep, claims: Sequence[Claim]) -> Iterator[RunFinding]:
         best: tuple[int, str] = (0, "")
         for claim in claims:
             agents = self._unsupported.get(_key(claim))
@@ -202,7 +202,7 @@ class RunWatcher:
         count, text = best
         if count:
             reason = f"a claim that nothing in the run supports reaches agent number {count}"
-            yield Sign("spread", "spread", float(count), reason, f"nothing in the run supports {text[:80]!r}")
+            yield RunFinding("spread", "spread", float(count), reason, f"nothing in the run supports {text[:80]!r}")
 
     def _note_support(self, step: ProposedStep, held: HeldStep, claims: Sequence[Claim]) -> None:
         if step.kind == "tool_result":  # what a tool says is a source
@@ -218,33 +218,33 @@ class RunWatcher:
 
     # --- checks
 
-    def _apply_checks_of_step(self, read: ReadStep) -> Iterator[Sign]:
+    def _apply_checks_of_step(self, read: ReadStep) -> Iterator[RunFinding]:
         run = _WatchedRun(self._task, read.step, self._kept, self._make_step)
         for check, find in self._of_step:
             results = (check.make_result(finding, run) for finding in find(run, read))
-            yield from (self._make_sign(result) for result in results if result.outcome == "fail")
+            yield from (self._make_finding(result) for result in results if result.outcome == "fail")
 
-    def _apply_checks_of_run(self, window: MessageActionTrace) -> Iterator[Sign]:
+    def _apply_checks_of_run(self, window: MessageActionTrace) -> Iterator[RunFinding]:
         run = ExaminedRun(window)
         last = len(run.trace.steps) - 1
         for check in self._of_run:
             for result in check.apply(run):
                 if result.outcome == "fail" and result.step == last:
-                    yield self._make_sign(result)
+                    yield self._make_finding(result)
 
-    def _make_sign(self, result: CheckResult) -> Sign:
+    def _make_finding(self, result: CheckResult) -> RunFinding:
         check = result.check
         why = f"{check.title} {result.reason}".strip()
         advice = f"{why}: {result.quote!r}" if result.quote else why
-        return Sign("check", check.name, 1.0, f"the step breaks {check.name!r}: {check.title}", advice)
+        return RunFinding("check", check.name, 1.0, f"the step breaks {check.name!r}: {check.title}", advice)
 
-    def _find_schemata(self, window: MessageActionTrace) -> Iterator[Sign]:
+    def _find_schemata(self, window: MessageActionTrace) -> Iterator[RunFinding]:
         """Yield the known failures that the last step of a window shows."""
         if self._match_schemata is None:
             return
         for match in self._match_schemata(window, len(window.steps) - 1):
             reason = f"the step fails as {match.schema.name!r} did"
-            yield Sign("schema", match.schema.name, match.score, reason)
+            yield RunFinding("schema", match.schema.name, match.score, reason)
 
     def _with_calls(self, wanted: set[int], first: int) -> list[tuple[int, ProposedStep]]:
         """List the steps from *first* on and those that are wanted; a result comes with its call."""
@@ -325,7 +325,7 @@ class _WatchedRun(ExaminedRun):
         return (self._make_step(0, one) for _, one in self._kept)
 
 
-def _choose_checks(rules: Sequence[SignRule]) -> tuple[Check, ...]:
+def _choose_checks(rules: Sequence[FindingRule]) -> tuple[Check, ...]:
     known = checks_of_steps()
     patterns = [rule.check for rule in rules if rule.check is not None]
     for pattern in patterns:
@@ -333,11 +333,11 @@ def _choose_checks(rules: Sequence[SignRule]) -> tuple[Check, ...]:
             every = {check.name for check in checks_in_use()}
             near = get_close_matches(pattern, sorted(known), n=1, cutoff=0.0)[0]
             why = "is about how a run ends, which no step shows" if pattern in every else "is no check"
-            raise ConfigError(f"[[signs]]: check {pattern!r} {why}. Nearest known: {near!r}")
+            raise ConfigError(f"[[findings]]: check {pattern!r} {why}. Nearest known: {near!r}")
     return tuple(check for name, check in known.items() if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def _choose_schemata(rules: Sequence[SignRule]) -> Callable[[MessageActionTrace, int], Sequence[Any]] | None:
+def _choose_schemata(rules: Sequence[FindingRule]) -> Callable[[MessageActionTrace, int], Sequence[Any]] | None:
     """Return what finds the known failures that rules name in the steps of a run from one on; None where none does.
 
     Raises:
@@ -349,14 +349,16 @@ def _choose_schemata(rules: Sequence[SignRule]) -> Callable[[MessageActionTrace,
     try:
         schemata = import_module("blamespan_tracer.schemata")
     except ModuleNotFoundError as error:
-        raise ConfigError(f"[[signs]]: schema {patterns[0]!r} needs known failures, got none: none are kept") from error
+        raise ConfigError(
+            f"[[findings]]: schema {patterns[0]!r} needs known failures, got none: none are kept"
+        ) from error
     known = schemata.schemata_in_use()
     for pattern in patterns:
         if "*" not in pattern and not any(fnmatchcase(schema.name, pattern) for schema in known):
             names = [schema.name for schema in known]
             near = get_close_matches(pattern, names, n=1, cutoff=0.0)
             nearest = f"Nearest known: {near[0]!r}" if near else "None is known: add one with `blamespan schemata add`"
-            raise ConfigError(f"[[signs]]: schema {pattern!r} is no known failure. {nearest}")
+            raise ConfigError(f"[[findings]]: schema {pattern!r} is no known failure. {nearest}")
     chosen = [schema for schema in known if any(fnmatchcase(schema.name, pattern) for pattern in patterns)]
     return lambda trace, first: schemata.match_schemata(trace, chosen, first=first)
 

@@ -51,7 +51,7 @@ def check(
     from blamespan.guarding.watching import make_watcher
 
     read = read_policy(policy)
-    if read.signs:
+    if read.findings:
         make_watcher([read], "")  # names of checks are known or refused
     known_agents, known_tools = _names_in(traces)
     unknown = list(read.find_unknown_names(agents={*known_agents, *agents}, tools={*known_tools, *tools}))
@@ -172,7 +172,7 @@ def _describe(policy: Policy) -> Iterator[str]:
             if names is not None and (names or key != "forbidden"):
                 yield f"{who} {phrase.format(_list(names))}. Else: {', then '.join(agent.action)}."
     subjects: list[tuple[Any, str]] = [(rule, f"{rule.argument!r} of {rule.tool!r}") for rule in policy.arguments]
-    subjects += [(rule, "a message") for rule in policy.texts] + [(rule, "a step") for rule in policy.signs]
+    subjects += [(rule, "a message") for rule in policy.texts] + [(rule, "a step") for rule in policy.findings]
     subjects += [(rule, _PERIODS[rule.per]) for rule in policy.budgets]
     for rule, subject in subjects:
         of = "" if rule.agent == "*" else f" of {rule.agent!r}"

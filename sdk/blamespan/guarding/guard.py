@@ -24,7 +24,7 @@ from blamespan.guarding.budgets import Books, CallKind, Overrun, Reservation
 from blamespan.guarding.decisions import ACTIONS, Action, Decision, OwnRule, ProposedStep
 from blamespan.guarding.policy import Policy, read_policy
 from blamespan.guarding.rules import judge_step, means_agent, read_arguments
-from blamespan.guarding.watching import Sign, Watcher, judge_signs, make_watcher
+from blamespan.guarding.watching import RunFinding, Watcher, judge_findings, make_watcher
 from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import (
     Answer,
@@ -174,7 +174,7 @@ class Guard:
         self.fail = fail or ("closed" if is_closed else "open")
         self.rewrites = min((policy.rewrites for policy in policies), default=2)
         self.books = [(policy, books(policy)) for policy in self.policies if policy.budgets]
-        self.has_signs = any(policy.signs for policy in self.policies)
+        self.has_findings = any(policy.findings for policy in self.policies)
         self.needs_names = any(policy.agents or policy.arguments for policy in self.policies)
         self._by_run: WeakKeyDictionary[RunScope, _Book] = WeakKeyDictionary()
         self._is_open = False
@@ -183,7 +183,7 @@ class Guard:
         for policy in self.policies:
             for note in policy.notes:
                 _logger.warning("%s: %s", policy.source, note)
-        if self.has_signs:
+        if self.has_findings:
             make_watcher(self.policies, "")  # what is missing is missed now, not in the middle of a run
 
     def _renew(self) -> None:
@@ -223,7 +223,7 @@ class Guard:
     @property
     def may_change_answers(self) -> bool:
         """Whether it may put something else in place of what a model answers."""
-        answering: list[Any] = [rule for policy in self.policies for rule in (*policy.texts, *policy.signs)]
+        answering: list[Any] = [rule for policy in self.policies for rule in (*policy.texts, *policy.findings)]
         calling: list[Any] = [rule for policy in self.policies for rule in (*policy.agents.values(), *policy.arguments)]
         return (
             bool(self.rules)
@@ -238,7 +238,7 @@ class Guard:
             book = self._by_run.get(at.run)
             if book is None:
                 book = self._by_run[at.run] = _Book()
-                if self.has_signs:
+                if self.has_findings:
                     book.watcher = make_watcher(self.policies, at.task)
             return book
 
@@ -246,18 +246,18 @@ class Guard:
         """Return what speaks against a step; an error inside is a decision, too, where the guard fails closed."""
         try:
             decisions = [decision for policy in self.policies for decision in judge_step(policy, step)]
-            if self.has_signs:
-                decisions += self._judge_signs(at, step)
+            if self.has_findings:
+                decisions += self._judge_findings(at, step)
             return decisions + [decision for rule in self.rules for decision in self._ask_rule(rule, at, step)]
         except Exception as error:
             return self.failed(step, error)
 
-    def _judge_signs(self, at: Opportunity, step: ProposedStep) -> list[Decision]:
+    def _judge_findings(self, at: Opportunity, step: ProposedStep) -> list[Decision]:
         watcher = self.book(at).watcher
         assert watcher is not None
         with self.lock:
-            signs: Sequence[Sign] = watcher.examine(step)
-        return [decision for policy in self.policies for decision in judge_signs(policy, step, signs)]
+            findings: Sequence[RunFinding] = watcher.examine(step)
+        return [decision for policy in self.policies for decision in judge_findings(policy, step, findings)]
 
     def _ask_rule(self, rule: OwnRule, at: Opportunity, step: ProposedStep) -> list[Decision]:
         said = rule(step, self.book(at))

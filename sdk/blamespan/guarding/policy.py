@@ -202,8 +202,8 @@ class TextRule(PolicyRule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignRule(PolicyRule):
-    """What is done where a run shows signs of failing: `[[signs]]`, with one of the first four keys.
+class FindingRule(PolicyRule):
+    """What is done where a run shows signs of failing: `[[findings]]`, with one of the first four keys.
 
     Attributes:
         check: Name of a check, as `blamespan lab checks` lists them; `*` for every one.
@@ -287,7 +287,7 @@ class Policy:
         agents: What each may do, by name.
         arguments: What tools may be called with.
         texts: What messages must not say.
-        signs: What is done where a run shows signs of failing.
+        findings: What is done where a run shows signs of failing.
         budgets: How much may be spent.
         fail: `open` lets a step pass on which the guard itself fails, `closed` stops it.
         rewrites: How often an agent is asked again before the next action is taken.
@@ -303,7 +303,7 @@ class Policy:
     agents: Mapping[str, AgentRule] = field(default_factory=dict)
     arguments: tuple[ArgumentRule, ...] = ()
     texts: tuple[TextRule, ...] = ()
-    signs: tuple[SignRule, ...] = ()
+    findings: tuple[FindingRule, ...] = ()
     budgets: tuple[BudgetRule, ...] = ()
     fail: Literal["open", "closed"] = "open"
     rewrites: int = 2
@@ -334,7 +334,7 @@ class Policy:
 
     @property
     def _rules(self) -> tuple[PolicyRule, ...]:
-        return (*self.arguments, *self.texts, *self.signs, *self.budgets)
+        return (*self.arguments, *self.texts, *self.findings, *self.budgets)
 
     def find_unknown_names(self, *, agents: Collection[str], tools: Collection[str]) -> Iterator[str]:
         """Yield a line for each agent and tool that it names and the program has not; of no names nothing is said."""
@@ -399,7 +399,7 @@ def _prepare(key: str, value: Any) -> Any:
     """Write a table's value as the records have it: one action as a list, and names of rules."""
     if key == "agents" and isinstance(value, Mapping):
         return {name: _prepare_row(row, agent=name) for name, row in value.items()}
-    if key in ("arguments", "texts", "signs", "budgets") and isinstance(value, list):
+    if key in ("arguments", "texts", "findings", "budgets") and isinstance(value, list):
         return [_prepare_row(row, name=f"{key} {number}") for number, row in enumerate(value, 1)]
     if key == "code_tools" and isinstance(value, list):
         return dict.fromkeys(value, "") if all(isinstance(name, str) for name in value) else value
@@ -420,7 +420,7 @@ _RECORDS: Final[Mapping[str, type]] = {
     "agents": AgentRule,
     "arguments": ArgumentRule,
     "texts": TextRule,
-    "signs": SignRule,
+    "findings": FindingRule,
     "budgets": BudgetRule,
     "prices": Price,
 }
@@ -492,7 +492,7 @@ def _find_contradictions(policy: Policy) -> Iterator[str]:
         yield from _find_empty_range(argument)
     yield from _compare_limits(policy.arguments, ("tool", "argument", "agent"), ("at_most", "at_least", "max_chars"))
     yield from _compare_limits(policy.budgets, ("per", "agent"), _LIMITS)
-    for one, other in _list_pairs(policy.signs, ("agent", "check", "schema", "suspicion", "unsupported_reaches")):
+    for one, other in _list_pairs(policy.findings, ("agent", "check", "schema", "suspicion", "unsupported_reaches")):
         if one.action != other.action:
             actions = one.action[0], other.action[0]
             stricter = max(actions, key=ACTIONS.index)

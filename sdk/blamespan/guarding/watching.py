@@ -1,4 +1,4 @@
-"""Signs that a run fails, found while it goes on: what a watcher finds in each step, and what a policy makes of it."""
+"""Findings while a run goes on: what a watcher finds in each step, and what a policy makes of it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fnmatch import fnmatchcase
 from typing import Literal, Protocol, TypeAlias, cast
 
 from blamespan.guarding.decisions import Decision, ProposedStep
-from blamespan.guarding.policy import Policy, SignRule
+from blamespan.guarding.policy import FindingRule, Policy
 from blamespan.guarding.rules import means_agent
 from blamespan.plugins import load_part
 
-SignKind: TypeAlias = Literal["check", "suspicion", "spread", "schema"]
+FindingKind: TypeAlias = Literal["check", "suspicion", "spread", "schema"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class RunFinding:
     """Something in a step that speaks for a failure.
 
     Attributes:
@@ -27,7 +27,7 @@ class Sign:
         advice: The same for the agent, which may quote.
     """
 
-    kind: SignKind
+    kind: FindingKind
     name: str
     strength: float
     reason: str
@@ -37,7 +37,7 @@ class Sign:
 class Watcher(Protocol):
     """Reads a run step by step; each step costs the same, however long the run is."""
 
-    def examine(self, step: ProposedStep) -> Sequence[Sign]:
+    def examine(self, step: ProposedStep) -> Sequence[RunFinding]:
         """Return what speaks against a step that is about to take place; the step is not taken up."""
         ...
 
@@ -47,7 +47,7 @@ class Watcher(Protocol):
 
 
 def make_watcher(policies: Sequence[Policy], task: str) -> Watcher:
-    """Make the watcher that the signs of *policies* need.
+    """Make the watcher that the findings of *policies* need.
 
     Args:
         policies: Of one guard.
@@ -57,25 +57,27 @@ def make_watcher(policies: Sequence[Policy], task: str) -> Watcher:
         ConfigError: if a policy names a check that there is not.
         MissingExtra: if it needs what is not installed.
     """
-    make = cast(Callable[[Sequence[SignRule], str], Watcher], load_part("run_watcher"))
-    return make([sign for policy in policies for sign in policy.signs], task)
+    make = cast(Callable[[Sequence[FindingRule], str], Watcher], load_part("run_watcher"))
+    return make([finding for policy in policies for finding in policy.findings], task)
 
 
-def judge_signs(policy: Policy, step: ProposedStep, signs: Sequence[Sign]) -> Iterator[Decision]:
-    """Yield what a policy makes of the signs in a step."""
-    for rule in policy.signs:
-        for sign in signs:
-            if _is_meant(rule, sign) and means_agent(rule.agent, step):
-                yield Decision(rule.action, sign.reason, rule.name, sign.kind, step.agent, step.tool, sign.advice)
+def judge_findings(policy: Policy, step: ProposedStep, findings: Sequence[RunFinding]) -> Iterator[Decision]:
+    """Yield what a policy makes of the findings in a step."""
+    for rule in policy.findings:
+        for finding in findings:
+            if _is_meant(rule, finding) and means_agent(rule.agent, step):
+                yield Decision(
+                    rule.action, finding.reason, rule.name, finding.kind, step.agent, step.tool, finding.advice
+                )
 
 
-def _is_meant(rule: SignRule, sign: Sign) -> bool:
-    match sign.kind:
+def _is_meant(rule: FindingRule, finding: RunFinding) -> bool:
+    match finding.kind:
         case "check":
-            return rule.check is not None and fnmatchcase(sign.name, rule.check)
+            return rule.check is not None and fnmatchcase(finding.name, rule.check)
         case "schema":
-            return rule.schema is not None and fnmatchcase(sign.name, rule.schema)
+            return rule.schema is not None and fnmatchcase(finding.name, rule.schema)
         case "suspicion":
-            return rule.suspicion is not None and sign.strength >= rule.suspicion
+            return rule.suspicion is not None and finding.strength >= rule.suspicion
         case "spread":
-            return rule.unsupported_reaches is not None and sign.strength >= rule.unsupported_reaches
+            return rule.unsupported_reaches is not None and finding.strength >= rule.unsupported_reaches

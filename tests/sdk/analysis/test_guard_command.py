@@ -196,8 +196,8 @@ def test_days_are_not_spent_by_trying(tmp_path: Path) -> None:
 
 
 def test_check_that_there_is_not_is_refused() -> None:
-    """A sign names a check that one step can break; the nearest is named, and why another one is none."""
+    """A finding names a check that one step can break; the nearest is named, and why another one is none."""
     wrong = {"sum-hold": "is no check. Nearest known: 'sum-holds'", "answer-given": "is about how a run ends"}
     for name, why in wrong.items():
         with pytest.raises(ConfigError, match=why):
-            try_run([parse_policy({"signs": [{"check": name}]})], trace(*TALK))
+            try_run([parse_policy({"findings": [{"check": name}]})], trace(*TALK))

@@ -34,7 +34,7 @@ name = "small refunds"
 [[texts]]
 forbidden_pattern = "(?i)password"
 
-[[signs]]
+[[findings]]
 check = "sum-holds"
 action = "rewrite"
 
@@ -54,11 +54,16 @@ def test_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
     """Each table becomes a record; what may do no good is followed by what does."""
     policy = read(tmp_path, SOUND)
 
-    support, (amount,), (sign,), (budget,) = policy.agents["support"], policy.arguments, policy.signs, policy.budgets
+    support, (amount,), (finding,), (budget,) = (
+        policy.agents["support"],
+        policy.arguments,
+        policy.findings,
+        policy.budgets,
+    )
     assert (support.tools, support.forbidden) == (("find_order", "refund"), ("delete_*",))
     assert support.action == ("rewrite", "ask", "block")
     assert (amount.name, amount.at_most, amount.action) == ("small refunds", 100, ("ask", "block"))
-    assert (sign.check, sign.action, sign.name) == ("sum-holds", ("rewrite", "block"), "signs 1")
+    assert (finding.check, finding.action, finding.name) == ("sum-holds", ("rewrite", "block"), "findings 1")
     assert (budget.limits, budget.action) == ({"calls": 40, "tokens": 1000}, ("block",))
     assert (policy.fail, policy.rewrites, policy.notes) == ("closed", 3, ())
     assert policy.named_agents == ("support", "reviewer")
@@ -76,8 +81,8 @@ def test_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("[[arguments]]\ntool = 'refund'\nat_moost = 1", r"unknown key 'at_moost'. Nearest known: 'at_most'"),
         ("[[arguments]]\ntool = 'refund'\nat_most = true", r"at_most: expected a number"),
         ("[[arguments]]\ntool = 'refund'\npattern = '(?=x)'", r"expected a pattern as RE2 reads it, got '\(\?=x\)'"),
-        ("[[signs]]\ncheck = 'a'\nsuspicion = 0.5", r"expected one of check, suspicion, .*, got 2 of them"),
-        ("[[signs]]\nsuspicion = 2", r"suspicion must be from 0 to 1, got 2"),
+        ("[[findings]]\ncheck = 'a'\nsuspicion = 0.5", r"expected one of check, suspicion, .*, got 2 of them"),
+        ("[[findings]]\nsuspicion = 2", r"suspicion must be from 0 to 1, got 2"),
         ("[[budgets]]\nper = 'run'", r"expected a limit, got none"),
         ("[[budgets]]\nper = 'week'\ncalls = 3", r"per: expected one of agent, run, day, got 'week'"),
         ("[[budgets]]\nmoney = 3", r"money needs prices, got none"),
@@ -150,8 +155,8 @@ def test_unknown_agents_and_tools_are_named_with_the_nearest(tmp_path: Path) -> 
         ),
         ("[[budgets]]\ncalls = 9\n[[budgets]]\ncalls = 3", "budgets 1 and budgets 2: calls 9 and 3: 3 holds"),
         (
-            "[[signs]]\ncheck = 'a'\n[[signs]]\ncheck = 'a'\naction = 'block'",
-            "signs 1 and signs 2: observe and block for the same: block holds",
+            "[[findings]]\ncheck = 'a'\n[[findings]]\ncheck = 'a'\naction = 'block'",
+            "findings 1 and findings 2: observe and block for the same: block holds",
         ),
     ],
 )

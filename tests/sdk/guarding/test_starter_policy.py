@@ -11,7 +11,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.guarding.policy import read_policy
 from blamespan.guarding.trying import try_run
 
-POLICY = Path(__file__).parents[3] / "examples" / "guard" / "signs.toml"
+POLICY = Path(__file__).parents[3] / "examples" / "guard" / "findings.toml"
 MOST_DISTURBED = 1 / 50
 
 

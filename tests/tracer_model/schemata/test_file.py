@@ -21,7 +21,7 @@ from blamespan_tracer.schemata.schema import read_schema
 ONE = ErrorSchema(
     "planner-invents-number",
     Signature(
-        "message", agent="planner", signs=("near: long number", "check sum-holds, fail"),
+        "message", agent="planner", findings=("near: long number", "check sum-holds, fail"),
         wording="it has <number> rooms", before="task", after="message by another",
     ),
     "the planner invents a number", "blamespan:X3", 0.75, "It has 4236 rooms.",
@@ -45,7 +45,7 @@ def test_what_is_added_is_read_again(tmp_path: Path) -> None:
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_is_written_so_that_it_is_read_again(title: str, wording: str) -> None:
     """Quotes, control characters and brackets of TOML in a text stay text."""
-    schema = replace(ONE, title=title, signature=replace(ONE.signature, wording=wording, signs=(title,)))
+    schema = replace(ONE, title=title, signature=replace(ONE.signature, wording=wording, findings=(title,)))
 
     read = read_schema(tomllib.loads(write_schema(schema))["schema"][0], "schema")
 
@@ -88,9 +88,9 @@ def test_a_text_that_looks_like_a_schema_does_not_lead_a_writer_astray(tmp_path:
         ("[[schema]]\nname = 'a'\nthreshold = 0\nsignature = { error = 'E' }\n", "expected a threshold above 0"),
         ("[[schema]]\nname = 'a'\nthreshold = true\nsignature = { error = 'E' }\n", "expected a threshold above 0"),
         ("[[schema]]\nname = 'a'\nsignature = { agnet = 'x' }\n", r"unknown key 'agnet'. Did you mean 'agent'\?"),
-        ("[[schema]]\nname = 'a'\nsignature = { agent = 'x' }\n", "expected signs, a wording or an error to know"),
+        ("[[schema]]\nname = 'a'\nsignature = { agent = 'x' }\n", "expected findings, a wording or an error to know"),
         ("[[schema]]\nname = 'a'\nsignature = { kind = 'shout', error = 'E' }\n", "expected kind as one of"),
-        ("[[schema]]\nname = 'a'\nsignature = { signs = 'x' }\n", "expected signs as a list"),
+        ("[[schema]]\nname = 'a'\nsignature = { findings = 'x' }\n", "expected findings as a list"),
         ("[[schema]]\nname = 'a'\n", r"schema 1 \('a'\): signature: expected a table"),
         ("schema = 3\n", "expected up to 2000 tables"),
         ("[[schema]]\nname = 'a'\nsignature = { error = 'E' }\n" * 2, "expected every name once, got 'a' twice"),

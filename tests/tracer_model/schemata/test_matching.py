@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step
 from blamespan_tracer.schemata import ErrorSchema, Signature, SoundSteps, make_schema, match_schemata
-from blamespan_tracer.schemata.signs import abstract_words, fold_agent, pairs_of, read_signs
+from blamespan_tracer.schemata.findings import abstract_words, fold_agent, pairs_of, read_findings
 
 _ROLES: dict[str, AgentRole] = {"User": "user"}
 
@@ -153,7 +153,7 @@ def test_hostile_texts_are_matched_within_bounds(text: str) -> None:
 
 def test_a_hundred_schemata_on_two_hundred_steps_take_milliseconds() -> None:
     """Holding a run that is read against all of them is one product of matrices."""
-    from blamespan_tracer.schemata.matching import match_signs
+    from blamespan_tracer.schemata.matching import match_findings
 
     messages = [
         (f"Agent{index % 9}", "message", f"Step {index}: we found {index * 37} rooms in the hotel list.")
@@ -167,16 +167,16 @@ def test_a_hundred_schemata_on_two_hundred_steps_take_milliseconds() -> None:
         )
         for index in range(100)
     ]
-    steps = read_signs(long)
-    match_signs(steps, schemata)
+    steps = read_findings(long)
+    match_findings(steps, schemata)
     begin = time.process_time()
     for _ in range(5):
-        match_signs(steps, schemata)
+        match_findings(steps, schemata)
 
     assert (time.process_time() - begin) / 5 < 0.25
 
 
-def test_checks_of_ones_own_are_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_of_ones_own_are_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What breaks a check of the registry is known by it; what keeps it is not."""
     from blamespan_tracer.checks import in_use
 
@@ -186,9 +186,9 @@ def test_checks_of_ones_own_are_signs(tmp_path: Path, monkeypatch: pytest.Monkey
     in_use._cached_checks.cache_clear()
     try:
         failed = run(("Clerk", "message", "Damn it: where is the damn form?"))
-        sign = [sign for one in read_signs(failed) for sign in one.signs]
+        finding = [finding for one in read_findings(failed) for finding in one.findings]
     finally:
         monkeypatch.undo()
         in_use._cached_checks.cache_clear()
 
-    assert "check no-swearing, fail" in sign
+    assert "check no-swearing, fail" in finding

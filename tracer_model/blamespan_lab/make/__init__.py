@@ -5,4 +5,4 @@ from pathlib import Path
 __all__ = ["RECIPES"]
 
 RECIPES = Path(__file__).parent / "recipes"
-"""The recipes that `blamespan generate` knows by name."""
+"""The recipes that `blamespan lab generate` knows by name."""

@@ -17,8 +17,8 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.statistics import percent
 from blamespan_tracer.schemata import ErrorSchema, SchemaMatch, SoundSteps, make_schema
-from blamespan_tracer.schemata.matching import match_signs
-from blamespan_tracer.schemata.signs import read_signs
+from blamespan_tracer.schemata.findings import read_findings
+from blamespan_tracer.schemata.matching import match_findings
 
 __all__ = ["SchemaFigures", "evaluate_schemata"]
 
@@ -144,9 +144,9 @@ def _make_library(runs: Sequence[RecordedRun]) -> tuple[list[ErrorSchema], int]:
 
 def _search(run: RecordedRun, schemata: Sequence[ErrorSchema]) -> _Searched:
     began = time.process_time()
-    steps = read_signs(run.trace)
+    steps = read_findings(run.trace)
     read = time.process_time()
-    matches = match_signs(steps, schemata)
+    matches = match_findings(steps, schemata)
     return _Searched(run, matches, time.process_time() - read, read - began)
 
 

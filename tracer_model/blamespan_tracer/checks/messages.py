@@ -1,6 +1,6 @@
 """What a guard asks of a message as it is said: whether it answers, names its values, is whole, and is its agent's own.
 
-Whoever can still say it otherwise is told of them; no verdict is made of them. Words are read in English.
+No verdict is made of these checks: they are told to whoever can still say it otherwise. Words are read in English.
 """
 
 from __future__ import annotations

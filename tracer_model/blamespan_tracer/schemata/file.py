@@ -177,9 +177,11 @@ def write_schema(schema: ErrorSchema) -> str:
     signature = schema.signature
     lines += ["", "[schema.signature]"]
     for name in (field.name for field in fields(Signature)):
-        if name == "signs":
+        if name == "findings":
             lines += (
-                ["signs = [", *(f"    {_quote(sign)}," for sign in signature.signs), "]"] if signature.signs else []
+                ["findings = [", *(f"    {_quote(finding)}," for finding in signature.findings), "]"]
+                if signature.findings
+                else []
             )
         else:
             lines += _write_texts(signature, (name,))

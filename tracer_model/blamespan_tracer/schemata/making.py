@@ -12,20 +12,20 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.schemata.matching import match_signs
+from blamespan_tracer.schemata.findings import StepFindings, abstract_words, pairs_of, read_findings
+from blamespan_tracer.schemata.matching import match_findings
 from blamespan_tracer.schemata.schema import DEFAULT_THRESHOLD, ErrorSchema, SeenFailure, Signature
-from blamespan_tracer.schemata.signs import StepSigns, abstract_words, pairs_of, read_signs
 from blamespan_tracer.tokens import sentences_of
 
 __all__ = ["SoundSteps", "make_schema"]
 
-_MAX_SIGNS: Final = 5
-"""The rarest signs of a step that a signature asks for."""
+_MAX_FINDINGS: Final = 5
+"""The rarest findings of a step that a signature asks for."""
 _MOST_USUAL: Final = 0.02
-"""A sign that a larger share of sound steps shows is left out."""
+"""A finding that a larger share of sound steps shows is left out."""
 _ENOUGH_SOUND: Final = 10
-"""Sound runs from which on a signature is tried on them. With fewer, weak signs are left out; and the wording, where
-there are signs and nobody quoted it: a sound step may have the same words about other values."""
+"""Sound runs from which on a signature is tried on them. With fewer, weak findings are left out; and the wording, where
+there are findings and nobody quoted it: a sound step may have the same words about other values."""
 _PLAIN_SURPRISE: Final = 3.0
 _MAX_SENTENCES: Final = 40
 _MAX_WORDS: Final = 40
@@ -42,7 +42,7 @@ class SoundSteps:
 
     def __init__(self, traces: Sequence[MessageActionTrace] = ()) -> None:
         self._n_runs = len(traces)
-        self._steps = [step for trace in traces for step in read_signs(trace)]
+        self._steps = [step for trace in traces for step in read_findings(trace)]
         self._shown: Counter[str] = Counter()
         for step in self._steps:
             self._shown.update(step.shown)
@@ -54,13 +54,13 @@ class SoundSteps:
         """Count the sound steps that show a feature."""
         return self._shown[feature]
 
-    def is_usual(self, sign: str) -> bool:
-        """Check whether sound steps show a sign too often for it to say anything."""
-        return self._shown[f"sign {sign}"] > _MOST_USUAL * len(self._steps)
+    def is_usual(self, finding: str) -> bool:
+        """Check whether sound steps show a finding too often for it to say anything."""
+        return self._shown[f"finding {finding}"] > _MOST_USUAL * len(self._steps)
 
     def best_score(self, schema: ErrorSchema) -> float:
         """Return the highest score that a sound step has, 0..1."""
-        matches = match_signs(self._steps, [replace(schema, threshold=1e-6)])
+        matches = match_findings(self._steps, [replace(schema, threshold=1e-6)])
         return matches[0].score if matches else 0.0
 
 
@@ -82,7 +82,7 @@ def make_schema(
         trace: The run.
         step: Index of the step that failed; it must be one that an agent can be blamed for.
         mode: The error mode, as `taxonomy:code`.
-        quote: Words of the step that show it; where empty, those that the signs show, else what it says that no other
+        quote: Words of the step that show it; where empty, those of the findings, else what it says that no other
             step says.
         title: What goes wrong.
         name: Unique name; made of the agent, the mode and a number where empty.
@@ -93,7 +93,7 @@ def make_schema(
     Raises:
         ConfigError: if the step cannot be blamed, shows nothing to know it by, or looks like sound ones.
     """
-    steps = read_signs(trace)
+    steps = read_findings(trace)
     own = next((one for one in steps if one.step.index == step), None)
     if own is None:
         raise ConfigError(
@@ -102,20 +102,22 @@ def make_schema(
         )
     sound = sound or SoundSteps()
     is_tried = len(sound) >= _ENOUGH_SOUND
-    telling = [sign for sign in own.signs if (not sound.is_usual(sign) if is_tried else _is_plain(sign, own))]
-    ranked = sorted(telling, key=lambda sign: (-own.signs[sign], sign))
+    telling = [
+        finding for finding in own.findings if (not sound.is_usual(finding) if is_tried else _is_plain(finding, own))
+    ]
+    ranked = sorted(telling, key=lambda finding: (-own.findings[finding], finding))
     words = _choose_words(trace, own, steps, quote, sound)
     signature = Signature(
         kind=own.step.kind,
         tool=own.tool,
         agent=own.agent,
         error=own.step.error or "",
-        signs=tuple(ranked[:_MAX_SIGNS]),
+        findings=tuple(ranked[:_MAX_FINDINGS]),
         wording=" ".join(words) if is_tried or quote or not ranked else "",
         before=own.before,
         after=own.after,
     )
-    if not (signature.signs or signature.wording or signature.error):
+    if not (signature.findings or signature.wording or signature.error):
         raise ConfigError(
             f"expected step {step} to say or show something to know it by, got an empty one. Name another"
         )
@@ -131,23 +133,23 @@ def make_schema(
     return _hold_against(schema, sound)
 
 
-def _is_plain(sign: str, own: StepSigns) -> bool:
-    """Check whether a sign speaks of failure where there are too few sound runs to try it on."""
-    return own.signs[sign] >= _PLAIN_SURPRISE
+def _is_plain(finding: str, own: StepFindings) -> bool:
+    """Check whether a finding speaks of failure where there are too few sound runs to try it on."""
+    return own.findings[finding] >= _PLAIN_SURPRISE
 
 
 def _hold_against(schema: ErrorSchema, sound: SoundSteps) -> ErrorSchema:
-    """Return the schema with what sound steps do not show alone: its signs, its wording or both, and a threshold.
+    """Return the schema with what sound steps do not show alone: its findings, its wording or both, and a threshold.
 
     Raises:
         ConfigError: if sound steps show both.
     """
     signature = schema.signature
-    by_signs = replace(signature, wording="") if signature.signs or signature.error else None
-    by_wording = replace(signature, signs=(), error="") if signature.wording else None
+    by_findings = replace(signature, wording="") if signature.findings or signature.error else None
+    by_wording = replace(signature, findings=(), error="") if signature.wording else None
     best = {
         name: sound.best_score(replace(schema, signature=part))
-        for name, part in (("signs", by_signs), ("wording", by_wording))
+        for name, part in (("findings", by_findings), ("wording", by_wording))
         if part is not None
     }
     kept = {name: score for name, score in best.items() if score + _MARGIN <= _HIGHEST_THRESHOLD}
@@ -156,8 +158,8 @@ def _hold_against(schema: ErrorSchema, sound: SoundSteps) -> ErrorSchema:
             f"expected a step that shows what sound runs do not, got a sound step with {min(best.values()):.2f} of its "
             "signature. Quote the words that are wrong with --quote, or name another step"
         )
-    if "signs" not in kept:
-        signature = replace(signature, signs=(), error="")
+    if "findings" not in kept:
+        signature = replace(signature, findings=(), error="")
     if "wording" not in kept:
         signature = replace(signature, wording="")
     threshold = max(DEFAULT_THRESHOLD, round(max(kept.values()) + _MARGIN, 3))
@@ -165,7 +167,7 @@ def _hold_against(schema: ErrorSchema, sound: SoundSteps) -> ErrorSchema:
 
 
 def _choose_words(
-    trace: MessageActionTrace, own: StepSigns, steps: Sequence[StepSigns], quote: str, sound: SoundSteps
+    trace: MessageActionTrace, own: StepFindings, steps: Sequence[StepFindings], quote: str, sound: SoundSteps
 ) -> list[str]:
     """Return the abstracted words of what is wrong: the quote, or the sentence that other steps say least of."""
     agents = [agent.name for agent in trace.agents]
@@ -191,7 +193,7 @@ def _choose_words(
     return best
 
 
-def _make_name(own: StepSigns, mode: str, taken: Collection[str]) -> str:
+def _make_name(own: StepFindings, mode: str, taken: Collection[str]) -> str:
     parts = [own.agent or own.step.kind, find_mode(mode).name if mode else own.step.kind]
     stem = "-".join(_UNNAMEABLE.sub("-", part.casefold()).strip("-") for part in parts)[:60].strip("-") or "failure"
     number = 1

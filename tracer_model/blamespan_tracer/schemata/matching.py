@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.ledger import Ledger
+from blamespan_tracer.schemata.findings import StepFindings, abstract_words, pairs_of, read_findings
 from blamespan_tracer.schemata.schema import ErrorSchema, Signature
-from blamespan_tracer.schemata.signs import StepSigns, abstract_words, pairs_of, read_signs
 
-__all__ = ["SchemaMatch", "match_schemata", "match_signs"]
+__all__ = ["SchemaMatch", "match_findings", "match_schemata"]
 
 _OWN_WEIGHT: Final = 4.0
-"""What the signs count by themselves, or the wording: either of them makes a failure known, so each has a score."""
+"""What the findings count by themselves, or the wording: either of them makes a failure known, so each has a score."""
 
 _BESIDE: Final = {"agent": 1.0, "before": 0.5, "after": 0.5}
 """What the rest of a signature counts beside them."""
@@ -64,10 +64,12 @@ def match_schemata(
         first: Steps before this one are not held against them: they were, when they were the latest.
         ledger: The claims of *trace*, where they are read already.
     """
-    return match_signs(read_signs(trace, ledger), schemata, first=first) if schemata else []
+    return match_findings(read_findings(trace, ledger), schemata, first=first) if schemata else []
 
 
-def match_signs(steps: Sequence[StepSigns], schemata: Sequence[ErrorSchema], *, first: int = 0) -> list[SchemaMatch]:
+def match_findings(
+    steps: Sequence[StepFindings], schemata: Sequence[ErrorSchema], *, first: int = 0
+) -> list[SchemaMatch]:
     """Do as `match_schemata` with what is read of the steps already."""
     steps = [step for step in steps if step.step.index >= first]
     if not steps or not schemata:
@@ -90,7 +92,7 @@ class _Compiled:
         self._columns: dict[str, int] = {}
         rows = [self._list_features(schema.signature) for schema in schemata]
         shape = (len(schemata), max(len(self._columns), 1))
-        self._signs, self._wording, self._beside, self._required = (np.zeros(shape, np.float32) for _ in range(4))
+        self._findings, self._wording, self._beside, self._required = (np.zeros(shape, np.float32) for _ in range(4))
         sizes = np.zeros((len(schemata), 2), np.float32)
         for row, parts in enumerate(rows):
             for part, columns in parts.items():
@@ -101,14 +103,14 @@ class _Compiled:
                     self._required[row, columns] = 1.0
                     sizes[row, 0] = len(columns)
                 elif columns:
-                    (self._signs if part == "signs" else self._wording)[row, columns] = 1.0 / len(columns)
+                    (self._findings if part == "findings" else self._wording)[row, columns] = 1.0 / len(columns)
         self._n_required, self._beside_weight = sizes[:, :1], sizes[:, 1:]
 
     def _list_features(self, signature: Signature) -> dict[str, list[int]]:
         words = sorted(pairs_of(abstract_words(signature.wording)))
         parts = {
             "required": [f"{name} {value}" for name, value in _required(signature)],
-            "signs": [*(f"sign {sign}" for sign in signature.signs), *_named("error", signature.error)],
+            "findings": [*(f"finding {finding}" for finding in signature.findings), *_named("error", signature.error)],
             "wording": [f"words {pair}" for pair in words],
             **{part: _named(part, getattr(signature, part)) for part in _BESIDE},
         }
@@ -117,12 +119,12 @@ class _Compiled:
             for part, names in parts.items()
         }
 
-    def score(self, steps: Sequence[StepSigns]) -> Floats:
-        """Return (S, T) scores: by the signs or by the wording, whichever is higher.
+    def score(self, steps: Sequence[StepFindings]) -> Floats:
+        """Return (S, T) scores: by the findings or by the wording, whichever is higher.
 
         They are 0 where a step is of another kind, or shows nothing that speaks of failure.
         """
-        shown = np.zeros((self._signs.shape[1], len(steps)), np.float32)
+        shown = np.zeros((self._findings.shape[1], len(steps)), np.float32)
         for place, step in enumerate(steps):
             for name in step.shown:
                 column = self._columns.get(name)
@@ -130,7 +132,7 @@ class _Compiled:
                     shown[column, place] = 1.0
         beside = self._beside @ shown
         best = np.zeros(beside.shape, np.float32)
-        for part, least in ((self._signs, 1e-6), (self._wording, _LEAST_WORDING - 1e-5)):
+        for part, least in ((self._findings, 1e-6), (self._wording, _LEAST_WORDING - 1e-5)):
             share = part @ shown
             score = (_OWN_WEIGHT * share + beside) / (_OWN_WEIGHT + self._beside_weight)
             best = np.maximum(best, np.where(share >= least, score, np.float32(0.0)))

@@ -18,7 +18,7 @@ DEFAULT_THRESHOLD: Final = 0.7
 """Score from which on a step matches, where no sound run asks for more."""
 
 MAX_TEXT_CHARS: Final = 2_000
-_MAX_SIGNS: Final = 20
+_MAX_FINDINGS: Final = 20
 _MAX_SEEN: Final = 1_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
@@ -33,7 +33,7 @@ class Signature:
         tool: That it calls; a call of another tool does not match.
         agent: Who takes it, as `fold_agent` writes names.
         error: Class of the error that it ended with.
-        signs: What stands out about it: broken checks, claims that contradict a source, repetition.
+        findings: What stands out about it: broken checks, claims that contradict a source, repetition.
         wording: What it says, numbers, names and the like abstracted to their form.
         before: The step before it, and
         after: the step after it, as `describe_neighbour` writes them.
@@ -43,7 +43,7 @@ class Signature:
     tool: str = ""
     agent: str = ""
     error: str = ""
-    signs: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
     wording: str = ""
     before: str = ""
     after: str = ""
@@ -129,16 +129,22 @@ def _read_signature(value: object, where: str) -> Signature:
     where = f"{where}: signature"
     table = _as_table(value, where)
     _check_keys(table, Signature, where)
-    signs = table.get("signs", [])
-    if not isinstance(signs, list) or len(signs) > _MAX_SIGNS or not all(isinstance(sign, str) for sign in signs):
-        raise ConfigError(f"{where}: expected signs as a list of up to {_MAX_SIGNS} texts, got {str(signs)[:60]!r}")
-    texts = {field.name: _text(table, field.name, where) for field in fields(Signature) if field.name != "signs"}
-    signature = Signature(**texts, signs=tuple(dict.fromkeys(signs)))
+    findings = table.get("findings", [])
+    if (
+        not isinstance(findings, list)
+        or len(findings) > _MAX_FINDINGS
+        or not all(isinstance(finding, str) for finding in findings)
+    ):
+        raise ConfigError(
+            f"{where}: expected findings as a list of up to {_MAX_FINDINGS} texts, got {str(findings)[:60]!r}"
+        )
+    texts = {field.name: _text(table, field.name, where) for field in fields(Signature) if field.name != "findings"}
+    signature = Signature(**texts, findings=tuple(dict.fromkeys(findings)))
     if signature.kind and signature.kind not in get_args(StepKind):
         raise ConfigError(f"{where}: expected kind as one of {get_args(StepKind)}, got {signature.kind!r}")
-    if not (signature.signs or signature.wording or signature.error):
+    if not (signature.findings or signature.wording or signature.error):
         raise ConfigError(
-            f"{where}: expected signs, a wording or an error to know a failure by, got none of them. "
+            f"{where}: expected findings, a wording or an error to know a failure by, got none of them. "
             "What else there is, sound steps have as well"
         )
     return signature

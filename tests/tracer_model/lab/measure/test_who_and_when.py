@@ -10,10 +10,7 @@ import pytest
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
-from blamespan_lab.measure.who_and_when import (
-    cross_validated_steps,
-    evaluate_subset,
-)
+from blamespan_lab.measure.who_and_when import cross_validated_steps, evaluate_subset
 from blamespan_lab.recorded_runs import read_subset
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES, plain_features
 from tests.tracer_model.runs import trace

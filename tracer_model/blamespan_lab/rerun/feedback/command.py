@@ -1,4 +1,4 @@
-"""What `blamespan show --advice` prints, and `blamespan lab evaluate feedback`; heavy imports wait until one runs."""
+"""What `blamespan show --advice` prints; everything heavy is imported when it runs."""
 
 from __future__ import annotations
 

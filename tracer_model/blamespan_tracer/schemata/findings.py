@@ -1,4 +1,4 @@
-"""What a step shows that a schema can ask for: signs of failure, its wording in the abstract, its neighbours."""
+"""What a step shows that a schema can ask for: findings of failure, its wording in the abstract, its neighbours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from blamespan_tracer.checks.in_use import apply_checks_in_use
 from blamespan_tracer.ledger import Ledger, find_values, read_ledger
 from blamespan_tracer.tokens import text_ends
 
-__all__ = ["LEAST_STRENGTH", "StepSigns", "abstract_words", "fold_agent", "pairs_of", "read_signs"]
+__all__ = ["LEAST_STRENGTH", "StepFindings", "abstract_words", "fold_agent", "pairs_of", "read_findings"]
 
 LEAST_STRENGTH: Final = 2.0
 """In nats: what speaks less than that against a claim is no sign of failure."""
@@ -33,15 +33,15 @@ _TOOL = re.compile(r"[\w.:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
-class StepSigns:
+class StepFindings:
     """What a step shows.
 
     Attributes:
         step: It.
         agent: Who takes it, folded.
         tool: What it calls, or empty.
-        signs: What stands out about it, each with how strongly, in nats.
-        quotes: Words that show the signs.
+        findings: What stands out about it, each with how strongly, in nats.
+        quotes: Words that show the findings.
         before: The step before it.
         after: The step after it; empty at the end.
         shown: All of that and the wording, as features that schemata ask for.
@@ -50,14 +50,14 @@ class StepSigns:
     step: Step
     agent: str
     tool: str
-    signs: Mapping[str, float]
+    findings: Mapping[str, float]
     quotes: tuple[str, ...]
     before: str
     after: str
     shown: frozenset[str]
 
 
-def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[StepSigns]:
+def read_findings(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[StepFindings]:
     """Read what each step shows that an agent can be blamed for, in order.
 
     Args:
@@ -65,7 +65,7 @@ def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[
         ledger: Its claims, where they are read already.
     """
     results = apply_checks_in_use(trace)
-    signs: dict[int, dict[str, float]] = defaultdict(dict)
+    findings: dict[int, dict[str, float]] = defaultdict(dict)
     quotes: dict[int, list[tuple[float, str]]] = defaultdict(list)
     for claim in chain.from_iterable((ledger or read_ledger(trace)).claims):
         contradiction = strongest_contradiction(claim)
@@ -73,17 +73,17 @@ def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[
         if contradiction is None or strength < LEAST_STRENGTH:
             continue
         step, value = claim.mention.step, claim.mention.value
-        sign = f"{contradiction.kind}: {name_form(claim)}"
-        signs[step][sign] = max(strength, signs[step].get(sign, 0.0))
+        finding = f"{contradiction.kind}: {name_form(claim)}"
+        findings[step][finding] = max(strength, findings[step].get(finding, 0.0))
         quotes[step].append((-strength, trace.steps[step].content[max(0, value.start - 60) : value.stop + 60]))
     for result in results:
         if result.step is not None and result.outcome == "fail":
-            signs[result.step][f"check {result.check.name}, fail"] = LEAST_STRENGTH
+            findings[result.step][f"check {result.check.name}, fail"] = LEAST_STRENGTH
             if result.quote:
                 quotes[result.step].append((-LEAST_STRENGTH, result.quote))
     agents = [agent.name for agent in trace.agents]
     return [
-        _describe_step(trace, step, signs.get(step.index, {}), sorted(quotes.get(step.index, ())), agents)
+        _describe_step(trace, step, findings.get(step.index, {}), sorted(quotes.get(step.index, ())), agents)
         for step in trace.steps
         if trace.can_be_blamed(step)
     ]
@@ -92,20 +92,22 @@ def read_signs(trace: MessageActionTrace, ledger: Ledger | None = None) -> list[
 def _describe_step(
     trace: MessageActionTrace,
     step: Step,
-    signs: Mapping[str, float],
+    findings: Mapping[str, float],
     quotes: Sequence[tuple[float, str]],
     agents: Sequence[str],
-) -> StepSigns:
+) -> StepFindings:
     agent, tool = fold_agent(step.agent), tool_of(step)
     before, after = (_describe_neighbour(trace, step, step.index + shift) for shift in (-1, 1))
     shown = {f"kind {step.kind}", f"tool {tool}", f"agent {agent}", f"before {before}", f"after {after}"}
-    shown |= {f"sign {sign}" for sign in signs}
+    shown |= {f"finding {finding}" for finding in findings}
     if step.error:
         shown.add(f"error {step.error}")
     words = abstract_words(step.content, agents)
     shown |= {f"words {pair}" for pair in pairs_of(words)}
     shown |= {f"words {word}" for word in words}
-    return StepSigns(step, agent, tool, signs, tuple(quote for _, quote in quotes[:3]), before, after, frozenset(shown))
+    return StepFindings(
+        step, agent, tool, findings, tuple(quote for _, quote in quotes[:3]), before, after, frozenset(shown)
+    )
 
 
 def fold_agent(name: str) -> str:
