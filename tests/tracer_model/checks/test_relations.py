@@ -143,6 +143,7 @@ def _tested(result: str, said: str) -> MessageActionTrace:
         ("1 failed, 11 passed in 0.31s", "11 tests pass, one fails.", "All 12 tests pass."),
         ("1 failed, 11 passed in 0.31s", "test_header fails.", "The test suite is green."),
         ("Tests: 40 passed, 2 failed", "40 tests passed and 2 failed.", "42 tests passed and 0 failed."),
+        ("118 passed, 2 failed", "118 tests pass, please look at the rest.", "All 120 tests pass, please tag."),
     ],
 )
 def test_tests_are_reported_as_they_came_out(result: str, sound: str, mistake: str) -> None:
