@@ -123,6 +123,10 @@ class _Batch:
         total = torch.zeros(self._n_runs, dtype=scores.dtype).scatter_add(0, self._run_of, powers)
         return torch.log(total + 1e-30) + highest
 
+    def log_softmax(self, scores: Tensor) -> Tensor:
+        """Return the logarithm of the softmax of scores over the steps of each run that can be blamed: (N,)."""
+        return scores - self.log_sum(scores, self.can_be_blamed)[self._run_of]
+
     def log_shares(self, prior: Tensor, evidence: Tensor, threshold: Tensor) -> Tensor:
         """Return the logarithm of the shares of all steps: (N,)."""
         total = self.log_sum(evidence, self.can_be_blamed)
@@ -176,25 +180,25 @@ def _minimize(parameters: list[Tensor], loss: Callable[[], Tensor]) -> None:
 
 def fit_prior(runs: Sequence[LabelledSteps], *, penalty: float, agent_part: float) -> StepPrior:
     """Fit what a prior adds to opinions; runs whose labelled step nobody can be blamed for teach nothing."""
-    rows = np.concatenate([run.features[run.can_be_blamed] for run in runs])
-    mean, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
-    inputs = [torch.from_numpy(np.clip((run.features - mean) / spread, -FURTHEST, FURTHEST)) for run in runs]
-    weights = torch.zeros(rows.shape[1], dtype=torch.float64, requires_grad=True)
+    batch = _Batch(
+        [
+            FailedSteps(run.features, run.can_be_blamed, run.step, run.is_of_agent, run.opinion)
+            for run in runs
+            if run.can_be_blamed[run.step]
+        ]
+    )
+    weights = torch.zeros(batch.features.shape[1], dtype=torch.float64, requires_grad=True)
 
     def loss() -> Tensor:
-        total = penalty * (weights**2).sum()
-        for run, table in zip(runs, inputs, strict=True):
-            if not run.can_be_blamed[run.step]:
-                continue
-            of_steps = torch.from_numpy(run.opinion) + table @ weights
-            scores = torch.where(torch.from_numpy(run.can_be_blamed), of_steps, torch.tensor(_NEVER))
-            shares = torch.log_softmax(scores, 0)
-            of_agent = torch.logsumexp(shares[torch.from_numpy(run.is_of_agent)], 0)
-            total = total - (1 - agent_part) * shares[run.step] - agent_part * of_agent
-        return total
+        shares = batch.log_softmax(batch.evidence + batch.features @ weights)
+        of_agent = batch.log_sum(shares, batch.of_agent)
+        likelihood = (1 - agent_part) * shares[batch.steps] + agent_part * of_agent
+        return penalty * (weights**2).sum() - likelihood.sum()
 
     _minimize([weights], loss)
-    return StepPrior(mean.astype(np.float32), spread.astype(np.float32), weights.detach().numpy().astype(np.float32))
+    return StepPrior(
+        batch.mean.astype(np.float32), batch.spread.astype(np.float32), weights.detach().numpy().astype(np.float32)
+    )
 
 
 def cross_fit(

@@ -16,8 +16,6 @@ from blamespan_lab.rerun.playback import Correction
 from blamespan_lab.rerun.script import Script
 from blamespan_lab.rerun.trials import Trials
 
-__all__ = ["MaskedWorth", "ReplayedWorth", "correct_agents"]
-
 _LEAST_SHARE = 0.05
 """Steps blamed less are not masked: an agent is not taken out of the run, only what it is blamed for."""
 
@@ -118,6 +116,31 @@ class ReplayedWorth:
         """Return about how many calls trying all coalitions takes."""
         return sum(self.estimate(coalition) for coalition in list_coalitions(list(self.corrections)))
 
+    def without_consequences(self) -> tuple[ReplayedWorth, dict[str, str]]:
+        """Leave out the agents that only went on with what an earlier one had got wrong.
+
+        They are those after the first agent that mends the run alone: it succeeds with that agent put right and all
+        others live, and not with that agent's step as it was. What a later one should have said in the end, put into
+        its mouth, would mend the run as well, and show nothing.
+
+        Returns:
+            The worth of coalitions of those that are left, and of whom each other's error came.
+        """
+        order = sorted(self.corrections, key=lambda agent: min(item.step for item in self.corrections[agent]))
+        for place, agent in enumerate(order[:-1]):
+            first = min(item.step for item in self.corrections[agent])
+            unchanged = [Correction(first, self.script.trace.steps[first].content)]
+            alone = frozenset({agent})
+            if 2 * self.estimate(alone) > self.budget.left:
+                break
+            try:
+                if self._try(alone) > self._rate(unchanged, alone):
+                    left = {name: self.corrections[name] for name in order[: place + 1]}
+                    return replace(self, corrections=left), dict.fromkeys(order[place + 1 :], agent)
+            except NoShares:
+                continue
+        return self, {}
+
     def _try(self, coalition: Coalition) -> float:
         if not coalition and self.repeats == 1:
             return 0.0  # the run that was recorded, which failed
@@ -125,6 +148,10 @@ class ReplayedWorth:
         if not coalition:
             first = min(item.step for items in self.corrections.values() for item in items)
             corrections = [Correction(first, self.script.trace.steps[first].content)]
+        return self._rate(corrections, coalition)
+
+    def _rate(self, corrections: Sequence[Correction], coalition: Coalition) -> float:
+        """Return how often the run succeeds, gone on with from *corrections*, which stand for a coalition."""
         most = max(8, 2 * self.estimate(coalition) // self.repeats + 4)
         succeeded = 0
         for _ in range(self.repeats):

@@ -437,6 +437,7 @@ def _replayed_shares(
     timeout_s: float,
     processes: int | None,
 ) -> tuple[ShapleyShares, dict[str, str], int]:
+    from blamespan.analysis.showing.legible import printable
     from blamespan.cores import cores
     from blamespan_lab.rerun.causes.blame import ReplayedWorth, correct_agents
     from blamespan_lab.rerun.causes.corrections import UserCorrections
@@ -456,8 +457,13 @@ def _replayed_shares(
     with ProgramTrials(program, check, run.script, task, timeout_s) as trials:
         _require_failure(trials.original().ran)
         worth = ReplayedWorth(corrections, run.script, trials, repeats, spending, count)
-        is_exact = len(corrections) <= MOST_EXACT and worth.estimate_all() <= budget
-        shares = shapley(list(corrections), worth, is_exact=is_exact)
+        worth, causes = worth.without_consequences()
+        is_exact = len(worth.corrections) <= MOST_EXACT and worth.estimate_all() <= spending.left
+        shares = shapley(list(worth.corrections), worth, is_exact=is_exact)
+    for agent, cause in causes.items():
+        click.echo(f"{printable(agent)} went on with what {printable(cause)} had got wrong, and has no share", err=True)
+    none = dict.fromkeys(causes, 0.0)
+    shares = replace(shares, shares={**shares.shares, **none}, errors={**shares.errors, **none})
     return shares, lacking, budget - spending.left
 
 

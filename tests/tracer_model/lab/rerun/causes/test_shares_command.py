@@ -46,9 +46,24 @@ def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
     shares = {item["agent"]: item["share"] for item in document["agents"]}
 
     assert document["by"] == "replay"
-    assert (document["exact"], document["coalitions"], document["everybody"]) == (True, 2 ** len(shares), 1.0)
+    assert (document["exact"], document["everybody"]) == (True, 1.0)
     assert shares == {name: float(name == "adder") for name in shares}
     assert len(shares) > 1
+
+
+def test_right_answer_of_a_later_agent_does_not_count_for_an_earlier_ones_error(birds: Path) -> None:
+    """The reporter's answer, put into its mouth, mends the run as well: it only reported what the adder had added."""
+    document = _shared(
+        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "contracts", "--processes", 1),
+        *("--correction", "1=It makes 42.", "--correction", "2=The answer is 42.", "--by", "feedback"),
+    )
+    alone = _shared(
+        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "contracts", "--processes", 1),
+        *("--correction", "1=It makes 43.", "--correction", "2=The answer is 42.", "--by", "feedback"),
+    )
+
+    assert {item["agent"]: item["share"] for item in document["agents"]} == {"adder": 1.0, "reporter": 0.0}
+    assert {item["agent"]: item["share"] for item in alone["agents"]} == {"adder": 0.0, "reporter": 1.0}
 
 
 def test_tracers_word_adds_up_without_a_program(birds: Path) -> None:
