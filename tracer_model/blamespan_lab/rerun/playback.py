@@ -96,7 +96,6 @@ class Playback(Injection):
         is_reached: Whether the step came.
         said: What agents said from the step on, each with its agent; calls as `name(arguments)`.
         trouble: What the program did otherwise than recorded; empty if nothing.
-        is_overspent: Whether it was stopped because models were asked too often.
 
     Raises:
         ConfigError: if *text* cannot stand in place of the step.
@@ -142,7 +141,7 @@ class Playback(Injection):
         self._most_asked = most_asked
         self._turn = threading.Lock()
         self.answered = self.asked = 0
-        self.is_reached, self.is_overspent = starts_live, False
+        self.is_reached = starts_live
         self.said: list[tuple[str, str]] = []
         self.trouble = ""
 
@@ -209,7 +208,6 @@ class Playback(Injection):
     def _count_asked(self) -> None:
         """Count a model that is asked, if it may be."""
         if self.asked >= self._most_asked:
-            self.is_overspent = True
             raise self._differs(f"models were asked {self.asked} times, which is all that was allowed")
         self.asked += 1
 

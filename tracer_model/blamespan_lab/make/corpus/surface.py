@@ -18,12 +18,6 @@ from blamespan.trace import MessageActionTrace, Step
 
 Floats: TypeAlias = NDArray[np.float64]
 
-POSITION = (
-    *("place", "first", "second", "third", "last", "last but one", "middle", "log place"),
-    *("place in fifths: 1", "place in fifths: 2", "place in fifths: 3", "place in fifths: 4"),
-)
-"""What the position probe goes by."""
-
 SURFACE = (
     *("place", "distance from the middle", "first step of its agent", "last step of its agent", "agent's share"),
     *("length", "length against its agent's", "lines", "is a tool call", "is a hand-over"),
@@ -48,7 +42,7 @@ class ProbedRun:
         topology: Of the team.
         failed: Whether it did.
         decisive: Row of the decisive step among those that could be; -1 without one.
-        position: (C, len(POSITION)).
+        position: (C, 12), see `positions`.
         surface: (C, len(SURFACE)).
         names: Name of each step's agent.
         texts: What each step says.
@@ -94,7 +88,7 @@ def blamable_steps(trace: MessageActionTrace) -> list[Step]:
 
 
 def positions(count: int) -> Floats:
-    """Lay out (C, len(POSITION)) of *count* steps."""
+    """Return (C, 12) of *count* steps: place, first to third, last two, middle, log place, fifths but the last."""
     rows = np.arange(count)
     relative = rows / max(count - 1, 1)
     fifths = np.minimum((rows + 0.5) / count * 5, 4.999).astype(int)
