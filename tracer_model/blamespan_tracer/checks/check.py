@@ -115,6 +115,7 @@ class ExaminedRun:
         self.trace = trace
         self._ledger = ledger
         self._results: dict[Callable[[ExaminedRun], Any], Any] = {}
+        self._values: dict[int, frozenset[str]] = {}
 
     @lazy_property
     def ledger(self) -> Ledger:
@@ -126,7 +127,7 @@ class ExaminedRun:
         """Every step, read beside those before it."""
         return tuple(read_steps(self.trace, self.ledger))
 
-    @property
+    @lazy_property
     def tells_inputs(self) -> bool:
         """Whether the run tells what any step was given."""
         return any(step.input_text for step in self.trace.steps)
@@ -197,9 +198,12 @@ class ExaminedRun:
         """Check whether a word of *step* hints at any of *cues*, names of `blamespan_tracer.cues.CUES`."""
         return not self.steps[step].hints.isdisjoint(cues)
 
-    def _values(self, step: int) -> frozenset[str]:
-        """Return the values that a step states, in their normal form."""
-        return frozenset(value.key for value in find_values(self.trace.steps[step].content[:MAX_TEXT_CHARS]))
+    def _read_values(self, step: int) -> frozenset[str]:
+        """Return the values that a step states, in their normal form; each step is read once."""
+        if step not in self._values:
+            text = self.trace.steps[step].content[:MAX_TEXT_CHARS]
+            self._values[step] = frozenset(value.key for value in find_values(text))
+        return self._values[step]
 
     def is_corrected(self, finding: Finding) -> bool:
         """Check whether an agent puts a wrong value right after *finding*, and nobody states it as right any more.
@@ -210,7 +214,7 @@ class ExaminedRun:
         for step in self.decisions:
             if step.index <= finding.step:
                 continue
-            values = self._values(step.index)
+            values = self._read_values(step.index)
             is_wrong = finding.wrong in values
             if finding.right in values or (is_wrong and self.hints(step.index, "object", "negation", "redo")):
                 corrected = True
