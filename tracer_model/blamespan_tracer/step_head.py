@@ -35,7 +35,6 @@ STEP_HEAD_FILE: Final = "steps.safetensors"
 _VARIABLE: Final = "BLAMESPAN_STEP_HEAD"
 _FORMAT: Final = "blamespan-steps-3"
 _LEAST_SHARE: Final = 1e-3
-_MOST_FINDINGS: Final = 3
 _NEVER: Final = -np.inf
 _HABITS: Final = tuple(f"{PREFIX}{kind}" for kind in get_args(Kind))
 _COLUMNS: Final = (
@@ -67,8 +66,7 @@ def step_features(run: ReadRun, shares: Floats, agents: Sequence[str]) -> Floats
     off = np.zeros((len(shares), len(_HABITS) + 2))
     for result in run.results:
         if result.outcome == "fail" and result.step is not None and result.check.name in _HABITS:
-            off[result.step, _HABITS.index(result.check.name)] += 1
-    off = np.minimum(off, _MOST_FINDINGS)
+            off[result.step, _HABITS.index(result.check.name)] = 1
     if off.any():
         first = int(off.any(axis=1).argmax())
         off[first, -2], off[first + 1 :, -1] = 1, 1

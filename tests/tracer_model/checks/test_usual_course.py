@@ -72,10 +72,9 @@ def test_tests_that_were_not_run_are_found_with_a_count_and_a_quote(course: Usua
             for step in without(2, 3)]  # fmt: skip
     found = {result.reason: result for result in broken(course, trace_of(900, said))}
 
-    tests = found["a call of run_tests by reviewer is missing; 40 of 40 sound runs have it"]
+    tests = found["a call of run_tests by reviewer is missing; 40 of 40 sound runs have it (and 1 more)"]
     assert (tests.check.name, tests.step, tests.quote) == ("usual-checking", 2, "Verdict: accepted.")
     assert str(tests.mode) == "mast:FM-3.2"
-    assert "a check by reviewer is missing; 40 of 40 sound runs have it" in found
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby, permutations
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -120,7 +120,18 @@ class UsualCourse:
     habits: tuple[Habit, ...]
 
     def find(self, run: ExaminedRun, kind: Kind) -> Iterator[Finding]:
-        """Yield where a run leaves the course; nothing of a run with agents, or tools, that sound runs never had."""
+        """Yield each step at which a run leaves the course, with the first habit that it breaks there.
+
+        Of a run with agents, or tools, that sound runs never had, nothing is said.
+        """
+        by_step: dict[int, list[Finding]] = defaultdict(list)
+        for finding in self._find_all(run, kind):
+            by_step[finding.step].append(finding)
+        for first, *others in by_step.values():
+            more = f" (and {len(others)} more)" if others else ""
+            yield replace(first, reason=f"{first.reason}{more}")
+
+    def _find_all(self, run: ExaminedRun, kind: Kind) -> Iterator[Finding]:
         deeds = _KNOWN.get(run) or _KNOWN.setdefault(run, _Deeds.read(run))
         if not deeds.decisions or not (set(self.agents) >= set(deeds.agents) and set(self.tools) >= set(deeds.tools)):
             return
