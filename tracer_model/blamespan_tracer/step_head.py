@@ -61,7 +61,7 @@ def step_features(run: ReadRun, shares: Floats, agents: Sequence[str]) -> Floats
     Args:
         run: As the tracer reads it.
         shares: (T,) of the blame as the tracer sees it by itself.
-        agents: Of the team.
+        agents: Whose steps are told apart.
     """
     off = np.zeros((len(shares), len(_HABITS) + 2))
     for result in run.results:
@@ -90,7 +90,7 @@ class StepHead:
 
     Attributes:
         prior: Scores steps by `step_features`.
-        agents: Of the team.
+        agents: Whose steps are told apart.
         set_mass: Share of the blame that a step set must hold.
         is_better: Whether it was measurably better than the tracer by itself.
         figures: What was measured when it was learnt.

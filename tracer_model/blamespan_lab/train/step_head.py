@@ -41,6 +41,8 @@ _CURVE_SIZES = (8, 16, 24, 32, 48, 64, 80)
 _PENALTIES = (2.0, 10.0)
 """Of the squares of the head's weights; taken is the one by which labelled steps of other tasks are likelier."""
 _AGENT_PART = 0.3
+_LEAST_OF_RUNS = 0.5
+"""Share of the runs that an agent must act in for its name to count: where each run has a team of its own none does."""
 _COVERAGE = 90.0
 _DRAWS = 1_000
 _SPLITS = 20
@@ -151,7 +153,7 @@ class TeamSteps:
 
     Attributes:
         failures: N of them, with `step_features`.
-        agents: Of the team: what the features' last columns are about.
+        agents: Those in at least half of the runs: what the features' last columns are about.
     """
 
     failures: tuple[LabelledSteps, ...]
@@ -177,7 +179,8 @@ def read_steps(runs: Sequence[RecordedRun], tracer: ReadingTracer) -> TeamSteps:
         tracer: Without a head for steps.
     """
     ordered = [_put_in_order(run) for run in runs if run.faults and run.faults[0].step is not None]
-    agents = tuple(sorted({agent for run in ordered for agent in list_agents(run.trace)}))
+    counts = Counter(agent for run in ordered for agent in list_agents(run.trace))
+    agents = tuple(sorted(agent for agent, count in counts.items() if count >= _LEAST_OF_RUNS * len(ordered)))
     verdicts = tracer.attribute([run.trace for run in ordered])
     labelled = []
     for run, verdict in zip(ordered, verdicts, strict=True):
@@ -222,7 +225,7 @@ def learn_step_head(team: TeamSteps, *, seed: int = 0) -> tuple[StepHead, StepFi
         "after": round(figures.after, 1),
         "after_interval": [round(value, 1) for value in figures.after_interval],
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
-        "agents": list(team.agents),
+        "agents": sorted({agent for one in steps for agent in list_agents(one.run.trace)}),
     }
     return StepHead(
         _fit(steps, penalty), team.agents, mass_holding(ahead, _COVERAGE), figures.is_better, about
