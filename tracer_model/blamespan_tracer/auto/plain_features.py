@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from string import digits
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ def plain_features(trace: MessageActionTrace) -> Floats:
                 lengths[index],
                 lengths[index] - mean_length,
                 sum(map(len, mine)) / (len(mine) or 1),
-                sum(char.isdigit() for char in text) / size,
+                _count_digits(text) / size,
                 text.count("\n") / size,
                 _overlap(mine, task),
                 _overlap(mine, words[index - 1] if index else set()),
@@ -100,6 +101,10 @@ def plain_features(trace: MessageActionTrace) -> Floats:
 def _ends(text: str) -> str:
     half = _MAX_CHARS // 2
     return text if len(text) <= _MAX_CHARS else f"{text[:half]}\n{text[-half:]}"
+
+
+def _count_digits(text: str) -> int:
+    return sum(map(text.count, digits)) if text.isascii() else sum(map(str.isdigit, text))
 
 
 def _overlap(words: set[str], others: set[str]) -> float:

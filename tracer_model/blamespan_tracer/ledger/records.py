@@ -34,14 +34,14 @@ _MAX_NAME_WORDS: Final = 8
 """A cell with more words is a text, not a name."""
 
 _WORD = re.compile(r"[^\W_]+(?:[.'\u2019-][^\W_]+)*")
-_BORDER_LINE = re.compile(r"^[\s|+:=-]*[-=]{2,}[\s|+:=-]*$")
+_BORDER_LINE = re.compile(r"(?:[\s|+:]|[-=](?![-=]))*[-=]{2}[\s|+:=-]*$")
 _GAP = re.compile(r"(?<=\S)(?: {2,}|\t+|; ?)(?=\S)")
 _PAIR = re.compile(
     r"^[ \t]*(?:[-*+\u2022]\s+|\d{1,2}[.)]\s+)?[*_`]*(?P<key>[^\W\d_][^:\n|{}*]{0,48}?)[*_`]*:[*_`]*[ \t]+"
     r"(?P<value>\S[^\n]{0,200})$"
 )
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}\s+(?P<title>[^\n]{1,90})|\*\*(?P<bold>[^*\n]{1,90})\*\*:?)[ \t]*$")
-_EMPHASIS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)")
+_EMPHASIS = re.compile(r"[*`~]+|(?<!\w)_+|(?<!_)_+(?!\w)")
 _AMOUNT = re.compile(r"[^\w-]*[-+]?\d[\d.,:/ -]*(?: ?[^\W\d]{1,4}\.?|%)?")
 _MONTH = re.compile(r"\d{4}-\d\d")
 _MONTHS_OF: Final = {f"{number:02}": (name, name[:3]) for number, name in enumerate(month_name) if number}

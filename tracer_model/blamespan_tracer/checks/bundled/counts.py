@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from typing import Final
 
 from blamespan.trace import Step
@@ -38,15 +38,18 @@ _MOST_LINES: Final = 60
 def counts_hold(run: ExaminedRun) -> Iterator[Finding]:
     """Count again what a sentence lists after a number, and what a tool listed by kind."""
     answer: Step | None = None
+    lines: list[str] = []
     for step in run.trace.steps:
         if not run.trace.can_be_blamed(step):
             answer = step
+            filled = (line for line in answer.content.splitlines() if line.strip())
+            lines = list(islice(filled, _MOST_LINES + 1))
         elif step.kind == "message":
             for sentence in run.sentences(step):
                 yield from _judge_listing(step, sentence)
                 if answer is not None:
-                    yield from _judge_kinds(step, sentence, answer)
-                    yield from _judge_all(step, sentence, answer)
+                    yield from _judge_kinds(step, sentence, answer, lines)
+                    yield from _judge_all(step, sentence, answer, lines)
 
 
 def _judge_listing(step: Step, sentence: str) -> Iterator[Finding]:
@@ -65,10 +68,9 @@ def _judge_listing(step: Step, sentence: str) -> Iterator[Finding]:
         yield Finding(step.index, "pass")
 
 
-def _judge_kinds(step: Step, sentence: str, answer: Step) -> Iterator[Finding]:
+def _judge_kinds(step: Step, sentence: str, answer: Step, lines: Sequence[str]) -> Iterator[Finding]:
     """Count the lines of a tool's answer of each kind, where a sentence divides all of them up."""
     kinds = [(fold_word(match["noun"]), _read(match["n"])) for match in _OF_KIND.finditer(sentence)]
-    lines = [line for line in answer.content.splitlines() if line.strip()][: _MOST_LINES + 1]
     if len(kinds) < 2 or not _LEAST_LINES <= len(lines) <= _MOST_LINES:
         return
     times = Counter(word for line in lines for word in {fold_word(word) for word in _WORD.findall(line)})
@@ -89,14 +91,13 @@ def _judge_kinds(step: Step, sentence: str, answer: Step) -> Iterator[Finding]:
         )
 
 
-def _judge_all(step: Step, sentence: str, answer: Step) -> Iterator[Finding]:
+def _judge_all(step: Step, sentence: str, answer: Step, lines: Sequence[str]) -> Iterator[Finding]:
     """Look for a state that a sentence says of all, and that a line of the tool's answer has not.
 
     Each line names what it is, most of them with the state right behind it: `account ready, badge missing photo`.
     """
     if not _ALL.search(sentence) or _EXCEPT.search(sentence):
         return
-    lines = [line for line in answer.content.splitlines() if line.strip()][: _MOST_LINES + 1]
     if not _LEAST_LINES <= len(lines) <= _MOST_LINES:
         return
     said = {fold_word(word) for word in _WORD.findall(sentence)}

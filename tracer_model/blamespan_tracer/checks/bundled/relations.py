@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -57,12 +57,16 @@ def _judge_values(run: ExaminedRun) -> _MisplacedValues:
         for statement in statements:
             if statement.row is None and _COMPARES.search(statement.text):
                 continue
-            for value in statement.values:
+            named = list(things.find_rows(statement.words))
+            for value in statement.values if named else ():
                 if value.form not in ("quotation", "opposite", "name"):
-                    rows += _describe(statement, _find_other_row(value, statement, things))
-                    columns += _describe(statement, _find_other_column(value, statement, things))
+                    rows += _describe(statement, _find_other_row(value, statement, named, things))
+                    columns += _describe(statement, _find_other_column(value, statement, named))
     return _MisplacedValues(tuple(rows), tuple(columns))
 
+
+_NamedRows: TypeAlias = Sequence[tuple[SourceTable, frozenset[int]]]
+"""Tables with the rows that a statement names, as `Things.find_rows` yields them."""
 
 _Found: TypeAlias = tuple[SourceRow, str] | bool | None
 """The row that a value is said of, and what is wrong; True where it is right, None where nothing tells."""
@@ -77,10 +81,10 @@ def _describe(statement: Statement, found: _Found) -> Iterator[Finding]:
         yield Finding(statement.step, "pass")
 
 
-def _find_other_row(value: Value, statement: Statement, things: Things) -> _Found:
+def _find_other_row(value: Value, statement: Statement, rows: _NamedRows, things: Things) -> _Found:
     key = value.form, value.key
     found: tuple[SourceRow, str] | None = None
-    for table, named in things.find_rows(statement.words):
+    for table, named in rows:
         having = table.rows_with.get(key)
         if having is None:
             continue
@@ -101,17 +105,17 @@ def _find_other_row(value: Value, statement: Statement, things: Things) -> _Foun
     return found
 
 
-def _find_other_column(value: Value, statement: Statement, things: Things) -> _Found:
+def _find_other_column(value: Value, statement: Statement, rows: _NamedRows) -> _Found:
     if value.form == "number" and _count_digits(value) < _LEAST_DIGITS:
         return None
     found: tuple[SourceRow, str] | None = None
-    for table, named in things.find_rows(statement.words):
-        if len(named) != 1:
+    for table, named in rows:
+        if len(named) != 1 or named.isdisjoint(table.rows_with.get((value.form, value.key), ())):
             continue
         own = table.rows[next(iter(named))]
         having = [cell.column for cell in own.row.cells.values() if _has(cell, value)]
         is_its_name = any(value.key in names for names in own.row.names)
-        if not having or is_its_name or not _is_named(own.row, statement):
+        if is_its_name or not _is_named(own.row, statement):
             continue
         said, heading = _words_of_heading(value, statement), words_of(having[0])
         if len(having) > 1 or (heading and heading <= said):
