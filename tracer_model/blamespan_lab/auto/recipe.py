@@ -21,13 +21,15 @@ class AutoData:
         most_pairs: Most pairs that are learnt from.
         transcripts: Files of written runs of whose failures the decisive step is known: patterns, relative to the
             recipe.
+        programs: The same of small programs, which count more: teams of users are like them.
         who_and_when: Folder of Who&When runs whose decisive step people labelled.
     """
 
     pairs: str = "edits"
     every_kind: bool = True
     most_pairs: PositiveCount = 4_000
-    transcripts: Listed[str] = ("../transcripts/*.txt", "../transcripts/programs/*.txt")
+    transcripts: Listed[str] = ("../transcripts/*.txt",)
+    programs: Listed[str] = tuple(f"../transcripts/{name}/*.txt" for name in ("programs", "relations", "office"))
     who_and_when: str = "who_and_when_dev"
 
 
@@ -46,6 +48,7 @@ class AutoRecipe:
         penalty: L2 penalty of the prior.
         agent_part: Part of the loss of the prior that asks for the agent rather than the step, 0..1.
         weight_of_pairs: How much a failed run of a pair counts there beside one of a transcript, and
+        weight_of_programs: how much one of a small program, and
         weight_of_labels: how much one that people labelled.
         max_false_alarms: Percent of sound runs of pairs that may be called failed.
         coverage: Percent of failed runs whose decisive step the step set is to hold.
@@ -61,7 +64,8 @@ class AutoRecipe:
     penalty: PositiveNumber = 30.0
     agent_part: Number = 0.3
     weight_of_pairs: PositiveNumber = 6.0
-    weight_of_labels: PositiveNumber = 20.0
+    weight_of_programs: PositiveNumber = 8.0
+    weight_of_labels: PositiveNumber = 30.0
     max_false_alarms: Number = 5.0
     coverage: Number = 90.0
 

@@ -75,12 +75,14 @@ def train_auto(recipe: AutoRecipe, folder: Path, data: Path, out: Path) -> Train
         ConfigError: if data is missing.
     """
     pairs = _draw_pairs(recipe, data)
-    written = _read_written(recipe, folder)
+    written, programs = (
+        _read_written(recipe, folder, patterns) for patterns in (recipe.data.transcripts, recipe.data.programs)
+    )
     teams = {subset: read_subset(data / recipe.data.who_and_when / subset) for subset in SUBSETS}
     labelled = [run for runs in teams.values() for run in runs]
-    runs = [*runs_of_pairs(pairs), *written, *labelled]
+    runs = [*runs_of_pairs(pairs), *written, *programs, *labelled]
     observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))
-    _log.info("%d pairs, %d transcripts and %d labelled runs read", len(pairs), len(written), len(labelled))
+    _log.info("%d pairs, %d transcripts, %d programs read", len(pairs), len(written), len(programs))
     judged = judge_pairs(pairs, observed, recipe.seed)
     examples = lay_out_pairs(pairs, judged.observed)
     evidence = fit_evidence(
@@ -95,7 +97,8 @@ def train_auto(recipe: AutoRecipe, folder: Path, data: Path, out: Path) -> Train
     of_pairs = [
         lay_out(pair.edited, judged.observed[pair.edited.trace.trace_id], recipe.weight_of_pairs) for pair in pairs
     ]
-    others = [run for run in (*of_pairs, *map(lay_out, written)) if run is not None]
+    of_programs = [lay_out(run, weight=recipe.weight_of_programs) for run in programs]
+    others = [run for run in (*of_pairs, *map(lay_out, written), *of_programs) if run is not None]
     of_labels = [lay_out(run, weight=recipe.weight_of_labels) for run in labelled]
 
     def fit(runs: Sequence[FailedSteps | None]) -> StepModel:
@@ -152,14 +155,14 @@ def _draw_pairs(recipe: AutoRecipe, data: Path) -> list[LabelledPair]:
     return draws.sample(pairs, min(recipe.data.most_pairs, len(pairs)))
 
 
-def _read_written(recipe: AutoRecipe, folder: Path) -> list[RecordedRun]:
+def _read_written(recipe: AutoRecipe, folder: Path, patterns: Sequence[str]) -> list[RecordedRun]:
     """Read the transcripts of failures whose decisive step is known.
 
     Raises:
         ConfigError: if a pattern names no file.
     """
     runs = []
-    for pattern in recipe.data.transcripts:
+    for pattern in patterns:
         place = folder / pattern
         paths = sorted(place.parent.glob(place.name))
         if not paths:
