@@ -17,7 +17,7 @@ LEARNT = sorted((FOLDER / "transcripts").glob("*.txt"))
 HELD_OUT = sorted((FOLDER / "transcripts" / "held_out").glob("*.txt"))
 FILES = [*LEARNT, *HELD_OUT]
 TINY = sorted((FOLDER / "transcripts").glob("tiny*/*.txt"))
-RELATIONS = sorted((FOLDER / "transcripts").glob("relations*/*.txt"))
+RELATIONS = sorted(path for name in ("relations", "office") for path in (FOLDER / "transcripts").glob(f"{name}*/*.txt"))
 COMPOSED = [path for path in FILES if not path.stem.startswith("played")]
 """Those whose mistake was chosen before they were written: from there on half of them are written again, without it."""
 

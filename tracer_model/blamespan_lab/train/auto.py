@@ -60,13 +60,15 @@ class AutoData:
         most_pairs: Most pairs that are learnt from.
         transcripts: Files of written runs of whose failures the decisive step is known: patterns, relative to the
             recipe.
+        programs: The same of small programs, which count more: teams of users are like them.
         who_and_when: Folder of Who&When runs whose decisive step people labelled.
     """
 
     pairs: str = "edits"
     every_kind: bool = True
     most_pairs: PositiveCount = 4_000
-    transcripts: Listed[str] = ("../../../transcripts/*.txt", "../../../transcripts/programs/*.txt")
+    transcripts: Listed[str] = ("../../../transcripts/*.txt",)
+    programs: Listed[str] = tuple(f"../../../transcripts/{name}/*.txt" for name in ("programs", "relations", "office"))
     who_and_when: str = "who_and_when_dev"
 
 
@@ -84,6 +86,7 @@ class AutoRecipe:
         penalty: L2 penalty of the prior.
         agent_part: Part of the loss of the prior that asks for the agent rather than the step, 0..1.
         weight_of_pairs: How much a failed run of a pair counts there beside one of a transcript, and
+        weight_of_programs: how much one of a small program, and
         weight_of_labels: how much one that people labelled.
         max_false_alarms: Percent of sound runs of pairs that may be called failed.
         coverage: Percent of failed runs whose decisive step the step set is to hold.
@@ -98,7 +101,8 @@ class AutoRecipe:
     penalty: PositiveNumber = 30.0
     agent_part: Number = 0.3
     weight_of_pairs: PositiveNumber = 6.0
-    weight_of_labels: PositiveNumber = 20.0
+    weight_of_programs: PositiveNumber = 8.0
+    weight_of_labels: PositiveNumber = 30.0
     max_false_alarms: Number = 5.0
     coverage: Number = 90.0
 
@@ -450,12 +454,14 @@ def train_auto(recipe: AutoRecipe, folder: Path, data: Path, out: Path) -> Train
         ConfigError: if data is missing.
     """
     pairs = _draw_pairs(recipe, data)
-    written = _read_written(recipe, folder)
+    written, programs = (
+        _read_written(folder, patterns) for patterns in (recipe.data.transcripts, recipe.data.programs)
+    )
     teams = {subset: read_subset(data / recipe.data.who_and_when / subset) for subset in SUBSETS}
     labelled = [run for runs in teams.values() for run in runs]
-    runs = [*runs_of_pairs(pairs), *written, *labelled]
+    runs = [*runs_of_pairs(pairs), *written, *programs, *labelled]
     observed = dict(zip((run.trace.trace_id for run in runs), observe_all(run.trace for run in runs), strict=True))
-    _log.info("%d pairs, %d transcripts and %d labelled runs read", len(pairs), len(written), len(labelled))
+    _log.info("%d pairs, %d transcripts, %d programs read", len(pairs), len(written), len(programs))
     judged = judge_pairs(pairs, observed, recipe.seed)
     examples = lay_out_pairs(pairs, judged.observed)
     evidence = fit_evidence(examples, n_hidden=recipe.hidden, epochs=recipe.epochs, seed=recipe.seed)
@@ -468,7 +474,8 @@ def train_auto(recipe: AutoRecipe, folder: Path, data: Path, out: Path) -> Train
     of_pairs = [
         lay_out(pair.edited, judged.observed[pair.edited.trace.trace_id], recipe.weight_of_pairs) for pair in pairs
     ]
-    others = [run for run in (*of_pairs, *map(lay_out, written)) if run is not None]
+    of_programs = [lay_out(run, weight=recipe.weight_of_programs) for run in programs]
+    others = [run for run in (*of_pairs, *map(lay_out, written), *of_programs) if run is not None]
     of_labels = [lay_out(run, weight=recipe.weight_of_labels) for run in labelled]
 
     def fit(runs: Sequence[FailedSteps | None]) -> StepModel:
@@ -512,14 +519,14 @@ def _draw_pairs(recipe: AutoRecipe, data: Path) -> list[LabelledPair]:
     return draws.sample(pairs, min(recipe.data.most_pairs, len(pairs)))
 
 
-def _read_written(recipe: AutoRecipe, folder: Path) -> list[RecordedRun]:
+def _read_written(folder: Path, patterns: Sequence[str]) -> list[RecordedRun]:
     """Read the transcripts of failures whose decisive step is known.
 
     Raises:
         ConfigError: if a pattern names no file.
     """
     runs = []
-    for pattern in recipe.data.transcripts:
+    for pattern in patterns:
         place = folder / pattern
         paths = sorted(place.parent.glob(place.name))
         if not paths:

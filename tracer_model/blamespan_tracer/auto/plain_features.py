@@ -1,4 +1,5 @@
-"""Plain features of steps, which understand nothing: place, speaker, size and a few words.
+"""Plain features of steps, which understand nothing: place, speaker, size, a few words, and what goes on from step to
+step.
 
 Dims: T steps of a run, P plain features.
 """
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.auto.continuity import CONTINUITY_FEATURES, continuity_features
 
 __all__ = ["PLAIN_FEATURES", "plain_features"]
 
@@ -43,6 +45,7 @@ PLAIN_FEATURES = (
     *("words of the task", "words of the step before", "words of the step after", "words of its own step before"),
     *_PATTERNS,
     *("step after is an execution", "step after has an error"),
+    *CONTINUITY_FEATURES,
 )
 """What each column means."""
 
@@ -95,7 +98,8 @@ def plain_features(trace: MessageActionTrace) -> Floats:
                 index < last and bool(_COMPILED["error"].search(texts[index + 1])),
             ]
         )
-    return np.array(rows, np.float64).reshape(-1, len(PLAIN_FEATURES))
+    own = np.array(rows, np.float64).reshape(len(rows), len(PLAIN_FEATURES) - len(CONTINUITY_FEATURES))
+    return np.concatenate([own, continuity_features(trace)], axis=1)
 
 
 def _ends(text: str) -> str:

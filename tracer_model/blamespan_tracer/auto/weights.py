@@ -22,7 +22,7 @@ __all__ = ["BUNDLED", "FORMAT", "AutoWeights"]
 BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
 """The weights that come with the package."""
 
-FORMAT = "blamespan-auto-8"
+FORMAT = "blamespan-auto-9"
 """Changes whenever a file written before can no longer be read."""
 
 _FEATURES = {"claims": CLAIM_FEATURES, "evidence": EVIDENCE_FEATURES, "prior": PRIOR_FEATURES}
