@@ -455,7 +455,7 @@ def train_auto(recipe: AutoRecipe, folder: Path, data: Path, out: Path) -> Train
     """
     pairs = _draw_pairs(recipe, data)
     written, programs = (
-        _read_written(folder, patterns) for patterns in (recipe.data.transcripts, recipe.data.programs)
+        _read_written(recipe, folder, patterns) for patterns in (recipe.data.transcripts, recipe.data.programs)
     )
     teams = {subset: read_subset(data / recipe.data.who_and_when / subset) for subset in SUBSETS}
     labelled = [run for runs in teams.values() for run in runs]
@@ -519,7 +519,7 @@ def _draw_pairs(recipe: AutoRecipe, data: Path) -> list[LabelledPair]:
     return draws.sample(pairs, min(recipe.data.most_pairs, len(pairs)))
 
 
-def _read_written(folder: Path, patterns: Sequence[str]) -> list[RecordedRun]:
+def _read_written(recipe: AutoRecipe, folder: Path, patterns: Sequence[str]) -> list[RecordedRun]:
     """Read the transcripts of failures whose decisive step is known.
 
     Raises:
