@@ -26,8 +26,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["FIGURES", "PAGES", "fill", "find", "read_rows", "shipped_digest"]
-
 Row: TypeAlias = dict[str, Any]
 
 ROOT = Path(__file__).parents[1]

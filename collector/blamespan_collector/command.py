@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from blamespan_collector.service.service import Service, ServiceEnd
     from blamespan_collector.settings import CollectorSettings
 
-__all__ = ["collect"]
-
 
 @click.group(cls=SettingsHelp, invoke_without_command=True)
 @click.pass_context

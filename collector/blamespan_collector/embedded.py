@@ -47,8 +47,6 @@ from blamespan_collector.local_runs import LocalRuns, embedded_store
 from blamespan_collector.run_notices import RunNotices, is_quiet, shown_id
 from blamespan_collector.settings import Limits
 
-__all__ = ["EmbeddedProcessor", "embedded_processor"]
-
 _logger = logging.getLogger("blamespan")
 
 _MAX_INBOX = 10_000

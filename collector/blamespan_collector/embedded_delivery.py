@@ -26,8 +26,6 @@ from blamespan_collector.local_runs import LocalRuns, stored_spans
 from blamespan_collector.run_notices import RunNotices
 from blamespan_collector.wire.raw_spans import encode, pieces
 
-__all__ = ["EmbeddedDelivery", "call_exporter", "is_absent"]
-
 _logger = logging.getLogger("blamespan")
 
 _BATCH_SPANS = 512

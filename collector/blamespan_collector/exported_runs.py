@@ -12,8 +12,6 @@ from blamespan.annotate import is_verdict, without_verdict
 from blamespan.spans import Span
 from blamespan_collector.wire.raw_spans import raw_spans, read
 
-__all__ = ["ExportedRuns", "ExportedTrace"]
-
 _MAX_BYTES: Final = 16 * 1024**2
 _MOST_TRACES: Final = 1_000
 

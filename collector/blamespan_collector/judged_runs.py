@@ -21,8 +21,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_collector.local_runs import default_store
 from blamespan_collector.store import RunQuery, RunStore
 
-__all__ = ["StoreImporter", "judged_runs", "judged_runs_of_trace", "runs_of", "verdict_of"]
-
 Judged: TypeAlias = tuple[RecordedRun, Attribution | None]
 
 _AT_ONCE = 100

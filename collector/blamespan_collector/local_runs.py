@@ -18,8 +18,6 @@ from blamespan.spans import Span
 from blamespan_collector.options import local_store
 from blamespan_collector.store import Retention, RunStore, RunWriter, StoreError
 
-__all__ = ["LocalRuns", "default_store", "embedded_store", "local_stores", "store_folder", "stored_spans"]
-
 _logger = logging.getLogger("blamespan")
 
 _RETENTION = Retention(max_bytes=256 * 1024**2)

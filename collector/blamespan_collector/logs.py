@@ -9,8 +9,6 @@ import time
 
 from blamespan_collector.settings import LogFormat
 
-__all__ = ["announce", "configure_logs"]
-
 _MAX_MESSAGE = 4_000
 _MAX_TRACEBACK = 8_000
 

@@ -14,8 +14,6 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, NO_SIGN, VerdictWord
 from blamespan.pipeline import AttributedRun
 
-__all__ = ["RunNotices", "is_quiet", "shown_id"]
-
 _MOST_LINES: Final = 20
 """Lines about single runs; then the one at exit is enough."""
 _MOST_RUNS: Final = 100_000

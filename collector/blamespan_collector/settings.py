@@ -13,8 +13,6 @@ from typing import Literal, TypeAlias, get_args
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 
-__all__ = ["DEFAULT_PAGE", "CannotListen", "CollectorSettings", "Limits", "ListenAddress", "LogFormat", "Sync"]
-
 DEFAULT_MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """The most that OpenTelemetry's Python exporter sends in one request; what it sends, we take."""
 MAX_FORWARD_BYTES = 4 * 1024 * 1024 - 64 * 1024

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Stamps"]
-
 
 class Stamps:
     """Remembers what files looked like from outside: where they are, how large, and when they were last written.

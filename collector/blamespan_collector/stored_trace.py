@@ -18,8 +18,6 @@ from blamespan_collector.local_runs import embedded_store, local_stores
 from blamespan_collector.page.trace_view import TraceView, trace_view
 from blamespan_collector.store import RunQuery, RunStore, RunSummary
 
-__all__ = ["find_stored", "stored_trace"]
-
 _LAST: Final = "last"
 _ID: Final = re.compile(r"[0-9a-fA-F]{1,32}")
 _LEAST_CHARS: Final = 4

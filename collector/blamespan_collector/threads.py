@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-__all__ = ["in_daemon_thread"]
-
 _Result = TypeVar("_Result")
 
 

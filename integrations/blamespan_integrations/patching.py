@@ -14,8 +14,6 @@ import wrapt
 from blamespan.forking import renewed_after_fork
 from blamespan.host_safety import shield_host
 
-__all__ = ["AfterImport", "class_tree", "exchange", "innermost", "watch_subclasses", "wrappers"]
-
 _INIT = "__init_subclass__"
 
 

@@ -28,21 +28,6 @@ from blamespan.spans import Attributes, Scope, Span, SpanLink
 from blamespan.taxonomy import mode
 from blamespan.trace import AttributeValue, MessageActionTrace, Step
 
-__all__ = [
-    "annotate",
-    "cut",
-    "is_verdict",
-    "is_verdict_word",
-    "read_verdict",
-    "read_verifications",
-    "received_word",
-    "step_numbers",
-    "verdict_attributes",
-    "verdict_span",
-    "without_verdict",
-]
-
-
 _NO_ID_YET = "f" * 16
 _FAMILIES = (
     "blamespan.blame.",

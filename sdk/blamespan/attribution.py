@@ -11,25 +11,6 @@ from blamespan.errors import MalformedVerdict
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace, Outcome
 
-__all__ = [
-    "FAILURE_WORDS",
-    "NOBODY_KNOWS",
-    "NO_EVIDENCE",
-    "NO_SIGN",
-    "AgentBlame",
-    "Attribution",
-    "Contradicted",
-    "Evidence",
-    "ModeBlame",
-    "StepBlame",
-    "TracerIdentity",
-    "VerdictWord",
-    "Verification",
-    "VerificationOutcome",
-    "check_verdict",
-    "verdict_word",
-]
-
 NOBODY_KNOWS: Final = 0.5
 """Failure score that says neither way: above it a run is called failed, below it sound."""
 

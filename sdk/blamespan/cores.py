@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["THREADS", "cores", "keep_to_one_thread", "shared_among"]
-
 _NUMPYS_THREADS = "OPENBLAS_NUM_THREADS"
 THREADS = (_NUMPYS_THREADS, "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """What says how many threads NumPy, PyTorch and Arrow compute with; all cores where nothing does, in every process."""

@@ -15,19 +15,6 @@ BlamespanError
 Each message says what was expected, what came, and what to do next.
 """
 
-__all__ = [
-    "BlamespanError",
-    "ConfigError",
-    "MalformedSpan",
-    "MalformedTrace",
-    "MalformedVerdict",
-    "MissingExtra",
-    "NoAgentSteps",
-    "NotWritten",
-    "TracerUnavailable",
-    "UnreadableInput",
-]
-
 
 class BlamespanError(Exception):
     """Catch this to catch every error blamespan raises on purpose."""

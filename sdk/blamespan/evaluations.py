@@ -14,8 +14,6 @@ from typing import Any
 from blamespan.annotate import cut
 from blamespan.attribution import NO_EVIDENCE, NO_SIGN, Attribution
 
-__all__ = ["BLAME", "FAILURE", "Evaluation", "as_langfuse_score", "as_phoenix_annotation", "evaluations_of"]
-
 BLAME = "blamespan.blame"
 FAILURE = "blamespan.failure"
 

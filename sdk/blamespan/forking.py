@@ -11,8 +11,6 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from blamespan.host_safety import shield_host
 
-__all__ = ["call_at_worker_end", "renewed_after_fork"]
-
 _AFTER_QUEUES = -50
 """A finalizer's priority: results that wait in queues of the program's go out before (-5)."""
 

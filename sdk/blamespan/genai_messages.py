@@ -14,8 +14,6 @@ from typing import Any, Literal, TypeAlias, cast
 from blamespan.json_text import parse_json
 from blamespan.trace import AttributeValue
 
-__all__ = ["Message", "Part", "dump_messages", "load_messages", "text_of", "texts_by_role", "texts_of"]
-
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Part: TypeAlias = Mapping[str, Any]  # the schema is open: any JSON object with a "type"
 

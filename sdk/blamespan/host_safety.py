@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 
-__all__ = ["shield_host"]
-
 _logger = logging.getLogger("blamespan")
 
 

@@ -28,26 +28,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = [
-    "NO_RETRIES",
-    "TRANSIENT_STATUSES",
-    "BlockingHttpClient",
-    "HttpClient",
-    "HttpError",
-    "HttpLimits",
-    "HttpResponse",
-    "Params",
-    "ResponseTimeout",
-    "ResponseTooLarge",
-    "RetryPolicy",
-    "TooManyRedirects",
-    "TransportError",
-    "UnreadableResponse",
-    "UnsupportedEncoding",
-    "origin_of",
-    "parse_retry_after",
-]
-
 Params: TypeAlias = Sequence[tuple[str, str | int]]
 """The query of a URL; a name may stand there several times."""
 RedirectPolicy: TypeAlias = Literal["same_origin", "same_host"]

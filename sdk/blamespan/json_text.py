@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["MAX_NESTING", "is_deep", "may_hold_half_pairs", "parse_deep_json", "parse_json", "without_half_pairs"]
-
 MAX_NESTING = 100
 """Deeper values are refused: whatever walks through them would run out of stack. Protobuf's limit for itself."""
 

@@ -31,21 +31,6 @@ from blamespan.spans import Attributes, Span
 from blamespan.trace import AttributeValue, MessageActionTrace
 from blamespan.tracers import Tracer
 
-__all__ = [
-    "AttributedRun",
-    "AttributedTrace",
-    "RunNotes",
-    "UnjudgedRun",
-    "annotate_traces",
-    "ask_part",
-    "attribute_parts",
-    "attribute_runs",
-    "attribute_traces",
-    "format_error",
-    "import_parts",
-    "note_beside",
-]
-
 _logger = logging.getLogger("blamespan")
 
 _Value = TypeVar("_Value")

@@ -15,8 +15,6 @@ from typing import Any
 
 from blamespan.errors import ConfigError, MissingExtra
 
-__all__ = ["PARTS", "find_part", "load_entry", "load_part", "load_plugin", "missing_extra", "plugins", "require"]
-
 PARTS = {
     "autogen_hooks": "blamespan_integrations.interception.autogen:AutoGenHooks",
     "apply_checks": "blamespan_tracer.checks.in_use:apply_checks_in_use",

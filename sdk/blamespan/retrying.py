@@ -10,8 +10,6 @@ from blamespan.attribution import Attribution
 from blamespan.plugins import load_part
 from blamespan.tracers import DEFAULT_TRACER, Tracer
 
-__all__ = ["Attempt", "Retried", "retry"]
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

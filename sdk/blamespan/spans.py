@@ -15,8 +15,6 @@ from opentelemetry.trace import SpanKind
 from blamespan.errors import MalformedSpan
 from blamespan.trace import AttributeValue, StepStatus
 
-__all__ = ["Attributes", "Scope", "Span", "SpanEvent", "SpanLink"]
-
 _TRACE_ID, _SPAN_ID = (re.compile(rf"(?!0+\Z)[0-9a-f]{{{digits}}}").fullmatch for digits in (32, 16))
 
 Attributes: TypeAlias = Mapping[str, AttributeValue]

@@ -11,23 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "STORE_MARK",
-    "FileMark",
-    "bears_mark",
-    "connect",
-    "delete_files",
-    "has_mark",
-    "is_busy",
-    "is_full",
-    "is_sound",
-    "move_files",
-    "primary_code",
-    "read_count",
-    "read_mark",
-    "transaction",
-]
-
 BUSY_S = 30.0
 """How long a statement waits for another process or thread that writes."""
 STORE_MARK = 0x62_6C_73_72

@@ -8,8 +8,6 @@ from typing import Any
 
 from blamespan.errors import ConfigError
 
-__all__ = ["read_choice", "read_flag", "read_text", "read_whole_number", "refuse_unknown_keys"]
-
 
 def refuse_unknown_keys(table: Mapping[str, object], known: Sequence[str], where: str) -> None:
     """Refuse a table with a key that is not known.

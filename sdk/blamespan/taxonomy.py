@@ -20,8 +20,6 @@ from typing import Literal, TypeAlias
 
 from blamespan.errors import ConfigError
 
-__all__ = ["AEGIS", "EXTENSION", "MAST", "ORCHESTRATION", "ErrorMode", "Relation", "Taxonomy", "canonical", "mode"]
-
 Taxonomy: TypeAlias = Literal["mast", "aegis", "blamespan"]
 Relation: TypeAlias = Literal["same", "near", "none"]
 """How well a mode maps: the same thing; a near one (read the definitions); nothing in the target."""

@@ -26,8 +26,6 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.spans import Span
 
-__all__ = ["SequentialIds", "SpanRecorder", "TickingClock"]
-
 
 class TickingClock:
     """A clock that moves one second at every reading, from 1 second after the epoch."""

@@ -16,8 +16,6 @@ from typing import Literal, TypeAlias, get_args
 from blamespan.errors import MalformedTrace
 from blamespan.lazy import lazy_property
 
-__all__ = ["Agent", "AgentRole", "MessageActionTrace", "Outcome", "Step", "StepKind", "StepStatus", "Usage"]
-
 StepKind: TypeAlias = Literal["message", "tool_call", "tool_result", "handoff", "memory", "plan", "termination"]
 """What a step is. A `tool_result` is the environment's answer, not an agent's decision."""
 

@@ -19,17 +19,6 @@ from blamespan.trace import MessageActionTrace
 if TYPE_CHECKING:
     import click
 
-__all__ = [
-    "DEFAULT_TRACER",
-    "REPLACED",
-    "Tracer",
-    "ask_tracer",
-    "load_maker",
-    "load_tracer",
-    "settings_of",
-    "tracer_options",
-]
-
 _log = logging.getLogger(__name__)
 
 DEFAULT_TRACER = "auto"

@@ -27,8 +27,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import IO, Any
 
-__all__ = ["Channel", "WorkerProcess", "end_with_parent"]
-
 _BOOT = (
     "import pickle, sys; size = int(sys.stdin.buffer.readline()); "
     "sys.path[:] = dict.fromkeys([*pickle.loads(sys.stdin.buffer.read(size)), *sys.path]); "

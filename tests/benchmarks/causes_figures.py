@@ -17,8 +17,6 @@ from blamespan_lab.rerun.causes.shapley import MOST_EXACT, Coalition, NoShares, 
 from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects, verified_verdict, verify
 from blamespan_lab.rerun.script import script_of
 
-__all__ = ["ShapleyFigures", "VerifyFigures", "measure_shapley", "measure_verify"]
-
 _SAME = 1e-9
 """Shares that differ by less are equal: they differ by rounding."""
 _ANY = 1_000_000

@@ -32,8 +32,6 @@ from blamespan_lab.rerun.playback import Correction
 from blamespan_lab.rerun.trials import Trial
 from blamespan_lab.rerun.user_program import Ran
 
-__all__ = ["SimulatedFailure", "SimulatedTrials", "TwinCorrections", "simulated_failures"]
-
 _SEEDS = 2**48
 _TRIES = 40
 """Programs and faults tried for one failure that is wanted, at most."""

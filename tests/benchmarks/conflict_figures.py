@@ -20,8 +20,6 @@ from blamespan_lab.make.wordings.banks import CONFLICTS
 from blamespan_lab.statistics import f1, micro_interval
 from blamespan_tracer.instructions import find_conflicts
 
-__all__ = ["ConflictFigures", "PlayedFigures", "measure_conflicts", "measure_sound_runs"]
-
 _TAU: Final = "tau_bench/*.json.xz"
 _OUTCOMES: Final = "outcomes/*.jsonl.xz"
 

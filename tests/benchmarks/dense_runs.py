@@ -10,8 +10,6 @@ from random import Random
 
 from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
 
-__all__ = ["make_dense_run"]
-
 _AGENTS = "planner", "clerk", "checker", "writer"
 _KINDS: tuple[StepKind, ...] = "message", "tool_call", "tool_result", "message"
 _NAMES = "Mara Berger", "Otto Castellan", "Linden Square", "North Depot", "Hotel Aurora", "Harbour Office"

@@ -26,8 +26,6 @@ from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace, Outcome, Step
 from blamespan.tracers import load_tracer
 
-__all__ = ["COMMAND", "PeerFigure", "demo_runs", "measure", "recorded_runs", "table"]
-
 COMMAND = "BLAMESPAN_BENCH_DETECTIVE"
 """The variable that holds where its command `detective` is; `scripts/bench tracer` installs it and sets this."""
 _DEMO = Path(__file__).parents[2] / "examples" / "traces" / "demo.jsonl"

@@ -11,8 +11,6 @@ from tests.benchmarks.faults_work import Examined
 
 from blamespan_lab.rerun.stress.figures import Rate
 
-__all__ = ["Failure", "Shape", "Speed", "flips_by", "mode_shares", "same", "shape_of", "speed_of"]
-
 MIN_RUNS_PER_S = 5.0
 """Verified labelled runs per second on two cores."""
 

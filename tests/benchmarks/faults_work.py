@@ -21,8 +21,6 @@ from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.make.simulation.tasks import FAMILIES
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES
 
-__all__ = ["Cell", "Examined", "cells", "examined"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:

@@ -40,8 +40,6 @@ from blamespan_lab.make.simulation.agents.protocols import decide
 from blamespan_lab.make.simulation.simulated_run import SimulatedPolicy
 from blamespan_tracer.checks.messages import cut_sign_off
 
-__all__ = ["AskedAgain", "BlindRetries", "FirstAnswerFaults", "Hint", "RepairableAgent", "is_truthful", "read_hints"]
-
 _WARNING = "The guard says of "
 _OPENING, _ALSO = "Your last answer is not passed on: ", ". Also: "
 BLIND = "Look at your last answer again."

@@ -14,16 +14,6 @@ from tests.benchmarks.guard_work import Trial
 
 from blamespan_lab.rerun.stress.figures import Rate
 
-__all__ = [
-    "ARMS",
-    "describe_rate",
-    "find_percentile",
-    "sum_up_overruns",
-    "sum_up_solved",
-    "sum_up_timings",
-    "sum_up_tries",
-]
-
 ARMS = ("none", "random", "guard")
 MIN_GAIN = 10.0
 """Points by which more tasks are solved with the guard."""

@@ -35,17 +35,6 @@ from blamespan_lab.make.simulation.program import Program
 from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.make.wordings.choosing import use_wordings
 
-__all__ = [
-    "Overruns",
-    "Timing",
-    "WayTries",
-    "count_overruns",
-    "find_changed_runs",
-    "hush_frameworks",
-    "time_messages",
-    "try_ways",
-]
-
 FrameworkName = Literal["autogen", "langgraph"]
 FRAMEWORKS: tuple[FrameworkName, ...] = ("autogen", "langgraph")
 

@@ -25,8 +25,6 @@ from blamespan_lab.make.simulation.tasks.task import Task
 from blamespan_lab.make.wordings.choosing import use_wordings
 from blamespan_tracer.ledger.values import Value, find_values
 
-__all__ = ["ArmRun", "Trial", "TrialPlan", "plan_trials", "run_trials"]
-
 _IDLE_S = 1.0
 
 

@@ -18,8 +18,6 @@ from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 
-__all__ = ["make_large_run", "write_large_run"]
-
 _NAMES = (
     "Aalto",
     "Berger",

@@ -9,8 +9,6 @@ from importlib.metadata import distributions
 
 import psutil
 
-__all__ = ["describe", "versions"]
-
 
 def describe() -> dict[str, object]:
     """Say which machine, system and Python this is.

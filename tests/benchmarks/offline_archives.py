@@ -17,8 +17,6 @@ from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Step
 
-__all__ = ["FORMATS", "runs", "write_archive", "write_file"]
-
 _TEXT = (
     "the plan says to search the page for the price and add both numbers before the answer is checked again by "
     "someone who reads the table from the report which tool gave an error so we retry with another query verify "

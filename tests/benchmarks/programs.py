@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any
 
-__all__ = ["NODE", "SPEAKERS", "autogen_chat", "autogen_tiny", "autogen_tool_chat", "langgraph_loop", "langgraph_tiny"]
-
 MESSAGE_BYTES = 1_024
 NODE = "speaker"
 """The one node of the loop; no other name in the program contains it."""

@@ -25,8 +25,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.benchmarks.programs import NODE, autogen_chat, autogen_tool_chat, langgraph_loop
 from tests.benchmarks.recorders import RECORDERS
 
-__all__ = ["TOOL_TURNS", "attribute_bytes", "shape"]
-
 PROGRAMS = {"autogen": autogen_chat, "langgraph": langgraph_loop}
 WARM_UP_STEPS = 10
 TOOL_TURNS = 3

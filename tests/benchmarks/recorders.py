@@ -13,8 +13,6 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 
-__all__ = ["RECORDERS", "Recorder"]
-
 SwitchOn = Callable[[SpanExporter, str], Sequence[Any]]
 
 

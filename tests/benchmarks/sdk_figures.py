@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-__all__ = ["NAMES", "Bar", "Row", "autogen_bars", "langgraph_bars", "memory_bars", "row"]
-
 NAMES = {"langgraph": "LangGraph", "autogen": "AutoGen"}
 
 Sample = Mapping[str, Any]

@@ -15,8 +15,6 @@ from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer, load_tracer
 
-__all__ = ["PARTS", "Round", "begin", "latencies", "parts", "throughput"]
-
 _state: dict[str, Any] = {}
 
 

@@ -10,8 +10,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from blamespan_collector.embedded import EmbeddedProcessor
 
-__all__ = ["EmbeddedProgram"]
-
 
 class EmbeddedProgram:
     """A program with an embedded processor and an exporter in memory."""

@@ -50,8 +50,6 @@ from blamespan_collector.wire.outgoing import Outgoing
 from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, TooManyFields, split, tag_of
 from blamespan_collector.wire.raw_spans import pieces, raw_spans, read
 
-__all__ = ["LOGS_FIELD", "WholeWay", "whole_way"]
-
 TRACES, LOGS, METRICS = SERVICES
 LOGS_FIELD = 15
 """Unknown to a request of traces: holds a request of logs that goes the same way beside it."""

@@ -30,8 +30,6 @@ from tests.integrations.ends import (
     outlive_loop,
 )
 
-__all__ = ["ENDS"]
-
 SOON_S = 0.01
 """By then a team's first agent has spoken, and its second one is at work."""
 

@@ -23,8 +23,6 @@ from blamespan import rebuild
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["draw", "draw_runs", "literal", "roots_of"]
-
 
 def draw(trace: MessageActionTrace, *, hide: Collection[str] = ()) -> str:
     """Draw *trace*: what was asked, who took part, and one line per step."""

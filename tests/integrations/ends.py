@@ -30,22 +30,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from blamespan_integrations.recording.content import Contents
 from blamespan_integrations.recording.spans import RunOutcome
 
-__all__ = [
-    "End",
-    "Watch",
-    "alive_after",
-    "by_name",
-    "close_loop_within",
-    "frames_of_the_program",
-    "in_a_thread",
-    "leave_stream_with_its_loop",
-    "noises",
-    "outlive_loop",
-    "own_objects",
-    "recorded",
-    "variables_set_by_the_collector",
-]
-
 _MOST_S = 120
 """For ten runs of every end, which take 10 s; what takes longer hangs."""
 

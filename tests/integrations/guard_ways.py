@@ -43,8 +43,6 @@ from tests.integrations.autogen_runs import INFO, calls
 from tests.integrations.langgraph_programs import ScriptedModel, asks_for, model
 from tests.integrations.test_autogen_constructs_teams import ledger
 
-__all__ = ["AUTOGEN_WAYS", "FORBIDDEN", "LANGGRAPH_WAYS", "PYTHON_CODES", "SHELL_CODES", "Way", "code"]
-
 FORBIDDEN = "send_money"
 Sent: TypeAlias = list[Any]
 Way: TypeAlias = Callable[[int, Sent], None]

@@ -22,8 +22,6 @@ from tests.integrations.ends import (
     outlive_loop,
 )
 
-__all__ = ["ENDS"]
-
 
 class Document:
     """A large thing in a state."""

@@ -16,8 +16,6 @@ from opentelemetry.semconv.attributes import error_attributes
 from blamespan import conventions as words
 from blamespan.spans import Span
 
-__all__ = ["violations"]
-
 ROLES = {"system", "user", "assistant", "tool"}
 TEXT, ANYTHING, TEXT_OR_NONE = (str,), (str, dict, list, int, float, bool), (str, type(None))
 PARTS: dict[str, dict[str, tuple[type, ...]]] = {

@@ -12,8 +12,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from tests.sdk.fixed_tracer import LongestStepTracer
 
-__all__ = ["BAD_TASK", "MALFORMED", "MalformedTracer"]
-
 BAD_TASK = "break"
 """Asked of the runs that a `MalformedTracer` has no verdict on."""
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from blamespan.importing.recorded import RecordedRun
 
-__all__ = ["bare_name", "labelled_pairs", "resolve", "same_agent"]
-
 
 def resolve(label: str, names: Sequence[str]) -> str:
     """Return the agent of a run that *label* means.

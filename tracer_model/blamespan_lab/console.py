@@ -12,8 +12,6 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import track
 
-__all__ = ["log_to_stderr", "open_bar", "print_table", "show_progress"]
-
 _Item = TypeVar("_Item")
 
 

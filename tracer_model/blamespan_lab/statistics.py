@@ -26,23 +26,6 @@ from scipy.stats import bootstrap
 from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
-__all__ = [
-    "BOOTSTRAPS",
-    "F1",
-    "alpha",
-    "consensus",
-    "expected_calibration_error",
-    "f1",
-    "interval",
-    "kappa",
-    "micro_interval",
-    "pairwise",
-    "percent",
-    "platt",
-    "s_score",
-    "separation",
-]
-
 BOOTSTRAPS = 2_000
 """Resamplings behind every interval; the ends then move by about 0.1 points from seed to seed."""
 _AT_ONCE = 100

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["NO_TEXT", "abstention_reason", "ended_in_error"]
-
 NO_TEXT = "no agent's step has any text to read"
 """The reason where there is somebody to blame, but nothing to judge by."""
 

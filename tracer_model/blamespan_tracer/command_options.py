@@ -9,8 +9,6 @@ import os
 
 import click
 
-__all__ = ["JUDGE_OPTIONS", "NETWORK_OPTIONS"]
-
 
 def _set_variable(context: click.Context, option: click.Parameter, value: str | None) -> None:
     del context

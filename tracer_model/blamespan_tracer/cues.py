@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-__all__ = ["CUES", "STOP_WORDS", "count_cues"]
-
 _WORDS: Mapping[str, str] = {
     "hedge": (
         "assume assumes assumed assuming assumption likely probably perhaps maybe might presumably guess guessing "

@@ -21,8 +21,6 @@ from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.weights_file import read_weights
 
-__all__ = ["Figures", "Head", "list_agents", "load_head", "load_in_use", "read_figures", "share_known"]
-
 _log = logging.getLogger(__name__)
 
 Figures: TypeAlias = tuple[bool, Mapping[str, Any]]

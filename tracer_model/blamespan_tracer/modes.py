@@ -9,8 +9,6 @@ from typing import Final, Literal, TypeAlias
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ORCHESTRATION, ErrorMode
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["MAS_FIRE", "MODES", "MODE_OF", "FindingKind", "can_show", "mode_of", "mode_of_step"]
-
 FindingKind: TypeAlias = Literal[
     "contradicts-tool",
     "contradicts-task",

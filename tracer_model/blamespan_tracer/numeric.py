@@ -7,8 +7,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pointer_shares", "sigmoid", "softmax"]
-
 Float32s: TypeAlias = NDArray[np.float32]
 Float64s: TypeAlias = NDArray[np.float64]
 

@@ -27,17 +27,6 @@ from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
 from blamespan_tracer.tokens import joint_hash, token_hashes
 from blamespan_tracer.weights_file import write_weights
 
-__all__ = [
-    "HABITS",
-    "N_FEATURES",
-    "OUTCOME_HEAD_FILE",
-    "OutcomeHead",
-    "outcome_features",
-    "outcome_head_in_use",
-    "read_outcome_figures",
-    "scale_features",
-]
-
 OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
 """Name of the head beside the collector's store."""
 

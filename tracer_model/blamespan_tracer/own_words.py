@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping
 
 from blamespan.trace import Step
 
-__all__ = ["OwnWords"]
-
 _ERROR = "Error: "
 """What LangGraph's tool node begins the message for a tool with that raised; the rest is spelled in several ways."""
 

@@ -22,8 +22,6 @@ from blamespan_tracer.ledger.provenance import Ancestor, AnswerProvenance, is_qu
 from blamespan_tracer.schemata.file import schemata_in_use
 from blamespan_tracer.schemata.matching import SchemaMatch, match_schemata
 
-__all__ = ["note_run"]
-
 _log = logging.getLogger("blamespan")
 
 _VARIABLE: Final = "BLAMESPAN_CLAIMS"

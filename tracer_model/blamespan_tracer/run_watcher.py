@@ -39,8 +39,6 @@ from blamespan_tracer.checks.reading import ReadStep, StepReader
 from blamespan_tracer.ledger import Claim, HeldStep, LedgerReader
 from blamespan_tracer.ledger.ledger import TASK
 
-__all__ = ["RunWatcher", "checks_of_steps"]
-
 _LATEST = 4
 """Steps before the one that is examined that checks see."""
 _MOST_SOURCES = 12

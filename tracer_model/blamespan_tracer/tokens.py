@@ -22,25 +22,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_TEXT_CHARS",
-    "NUMBER_PATTERN",
-    "Hashes",
-    "Places",
-    "Tokens",
-    "cut_long_texts",
-    "find_words",
-    "has_several_words",
-    "is_number",
-    "joint_hash",
-    "ranges",
-    "sentences_of",
-    "split_sentences",
-    "text_ends",
-    "token_hashes",
-    "tokens_of",
-]
-
 Hashes: TypeAlias = NDArray[np.uint32]
 Places: TypeAlias = NDArray[np.int64]
 

@@ -17,8 +17,6 @@ from safetensors.numpy import load, save
 from blamespan.importing.files import check_is_file
 from blamespan.json_text import parse_json
 
-__all__ = ["digest_of", "format_of", "from_tensors", "read_weights", "to_tensors", "write_weights"]
-
 
 class _Dataclass(Protocol):
     """A dataclass."""

@@ -22,8 +22,6 @@ from blamespan_collector.assembling.parts import Arrival, Item, Reason, Released
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
 from blamespan_collector.settings import Limits
 
-__all__ = ["Assembler", "Memory"]
-
 _NEVER = math.inf
 
 

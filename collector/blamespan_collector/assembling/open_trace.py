@@ -7,8 +7,6 @@ from typing import Generic
 
 from blamespan_collector.assembling.parts import Item, Reason, Released, TracePart
 
-__all__ = ["OpenTrace"]
-
 
 class OpenTrace(Generic[Item]):
     """What is known of a trace that is held, or followed after it was let go.

@@ -9,8 +9,6 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from blamespan_collector.journal.entries import SpanKey
 
-__all__ = ["Arrival", "Item", "Reason", "RecentTraces", "Released", "TracePart"]
-
 Item = TypeVar("Item")
 """What stands for spans while they are held: the spans themselves, or where they are."""
 

@@ -29,19 +29,6 @@ from blamespan_collector.delivering.sinks import Refused, TryAgain
 from blamespan_collector.stamps import Stamps
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = [
-    "MAX_BATCH_BYTES",
-    "RULE",
-    "AttemptLimit",
-    "BackendAccess",
-    "Poster",
-    "Renewed",
-    "public_name",
-    "signal_path",
-    "signal_url",
-    "url_parts",
-]
-
 RULE = "/v1/traces is appended to a base URL; a path whose last part is traces, logs or metrics is used as it is"
 """How a URL is read, for people: as `OTEL_EXPORTER_OTLP_ENDPOINT` and `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` are."""
 

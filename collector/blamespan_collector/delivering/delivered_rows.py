@@ -19,8 +19,6 @@ from typing import TypeAlias
 
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["TABLES", "DeliveredRows", "Grace", "Lane"]
-
 Lane: TypeAlias = tuple[str, Kind]
 """A sink's name and what it gets."""
 

@@ -31,8 +31,6 @@ from blamespan_collector.state.state import StateDamaged
 from blamespan_collector.wire.outgoing import Kind
 from blamespan_collector.wire.raw_spans import RawSpan, raw_spans, request
 
-__all__ = ["Delivery", "LaneCounts"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _Item = TypeVar("_Item")

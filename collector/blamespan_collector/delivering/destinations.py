@@ -13,8 +13,6 @@ from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.store import Retention
 
-__all__ = ["destinations"]
-
 
 def destinations(settings: CollectorSettings) -> list[Sink]:
     """Make the sinks; each named once, however often it is given.

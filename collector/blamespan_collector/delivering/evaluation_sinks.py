@@ -26,8 +26,6 @@ from blamespan_collector.settings import ListenAddress
 from blamespan_collector.wire.evaluations import read_evaluations
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["EvaluationLogs", "LangfuseScores", "PhoenixAnnotations"]
-
 EVENT = "gen_ai.evaluation.result"
 EVALUATION_ID = "blamespan.evaluation.id"
 """str, on the log event: the same for every revision of one evaluation, for those who read logs to keep the last."""

@@ -29,8 +29,6 @@ from blamespan_collector.delivering.sinks import Local, Receipt, TryAgain
 from blamespan_collector.threads import in_daemon_thread
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["FileSink", "line"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _TRY_AGAIN_S = 1.0

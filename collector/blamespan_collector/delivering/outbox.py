@@ -17,8 +17,6 @@ from blamespan_collector.delivering.sinks import Local, Sink
 from blamespan_collector.state.state import GROWING, StateDamaged, checksum, connect, enqueued_note
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["Outbox", "Row", "SetAside"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _ROWS_AT_ONCE = 512

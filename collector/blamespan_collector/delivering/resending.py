@@ -21,8 +21,6 @@ from blamespan_collector.journal import FolderLock, JournalError
 from blamespan_collector.state.state import connect
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["Resend", "is_running", "resend"]
-
 
 @dataclass(frozen=True, slots=True)
 class Resend:

@@ -17,21 +17,6 @@ from typing import Protocol
 from blamespan.errors import BlamespanError
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = [
-    "PARTIAL",
-    "Doubtful",
-    "Local",
-    "Oversized",
-    "Receipt",
-    "Refused",
-    "Remote",
-    "Sink",
-    "Stateless",
-    "TryAgain",
-    "Undelivered",
-]
-
-
 PARTIAL = "of a request it took, "
 """Begins the reason of what a sink took in part: it does not say which part, so that to send all doubles some."""
 

@@ -30,8 +30,6 @@ from blamespan_collector.store.schema import (
 from blamespan_collector.threads import in_daemon_thread
 from blamespan_collector.wire.outgoing import Kind
 
-__all__ = ["StoreSink"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _SHORT_FOR_S = 3.0

@@ -8,8 +8,6 @@ from blamespan import conventions as words
 from blamespan.otlp.proto import mapping
 from blamespan.spans import Attributes
 
-__all__ = ["warnings_of"]
-
 _PREFIX = "blamespan."
 
 

@@ -17,8 +17,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 from blamespan_collector.jaeger.blame import warnings_of
 from blamespan_collector.jaeger.tags import service_name, tags_of, tags_of_span
 
-__all__ = ["JsonObject", "groups_of", "trace_id_text", "ui_trace", "without_repeats"]
-
 JsonObject: TypeAlias = dict[str, Any]
 
 _REF_TYPE = "opentracing.ref_type"

@@ -16,8 +16,6 @@ from blamespan.annotate import cut
 from blamespan_collector.jaeger.query import TraceQuery
 from blamespan_collector.jaeger.tags import OWN, service_name, tags_of
 
-__all__ = ["MAX_NAME_BYTES", "Matcher"]
-
 MAX_NAME_BYTES = 500
 """Longer names of services and operations are listed cut, as the store does; they are found by that."""
 

@@ -12,17 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-__all__ = [
-    "MAX_TRACES",
-    "QueryRefused",
-    "TraceQuery",
-    "dependencies_query",
-    "find_query",
-    "read_duration",
-    "read_trace_id",
-    "search_query",
-]
-
 MAX_TRACES = 1_500
 """Most traces of one answer: the most that Jaeger's UI asks for. More are asked for in vain."""
 

@@ -34,8 +34,6 @@ from blamespan_collector.jaeger.searching import Calls, Found, Searcher
 from blamespan_collector.jaeger.tags import KINDS, NO_SERVICE_NAME
 from blamespan_collector.store import RunStore, StoreError
 
-__all__ = ["jaeger_routes"]
-
 _NS_PER_MS = 10**6
 _DAY_MS = 86_400_000
 _NOT_FOUND = "trace not found"

@@ -20,8 +20,6 @@ from blamespan_collector.jaeger.summaries import summarize_trace
 from blamespan_collector.jaeger.tags import NO_SERVICE_NAME, service_name
 from blamespan_collector.store import RunQuery, RunStore, StoreUnavailable
 
-__all__ = ["Calls", "Found", "Searcher", "Summaries", "Trace"]
-
 Trace: TypeAlias = Sequence[ResourceSpans]
 """The spans of one trace, under their resources."""
 

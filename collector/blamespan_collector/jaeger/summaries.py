@@ -13,8 +13,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 from blamespan_collector.jaeger.conversion import JsonObject
 from blamespan_collector.jaeger.tags import service_name
 
-__all__ = ["summarize_trace"]
-
 
 def summarize_trace(groups: Sequence[ResourceSpans]) -> JsonObject:
     """Sum up one trace, at least one span of it.

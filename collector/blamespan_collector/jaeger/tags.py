@@ -18,8 +18,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from blamespan.otlp.proto import mapping
 
-__all__ = ["KINDS", "NO_SERVICE_NAME", "OWN", "Tag", "service_name", "tags_of", "tags_of_span"]
-
 Tag: TypeAlias = dict[str, Any]
 """`{"key", "type", "value"}`; type is one of `string`, `bool`, `int64`, `float64` and `binary` (base64)."""
 

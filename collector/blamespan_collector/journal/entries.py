@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["Content", "Entry", "NewEntry", "Position", "Signal", "SpanKey", "pack_keys", "unpack_keys"]
-
 Signal: TypeAlias = Literal["traces", "logs", "metrics"]
 Content: TypeAlias = Literal["traces", "logs", "metrics", "events"]
 """What an entry holds. `events`: log records that hold messages of one trace's spans, once more."""

@@ -8,8 +8,6 @@ JournalError
 
 from blamespan.errors import BlamespanError
 
-__all__ = ["JournalError", "JournalFull", "JournalUnavailable", "JournalUnreadable"]
-
 
 class JournalError(BlamespanError):
     """Something about the journal failed; nothing that was acknowledged is affected."""

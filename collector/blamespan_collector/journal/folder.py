@@ -22,21 +22,6 @@ try:
 except ImportError:  # Windows: nobody deletes a file there that is open
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "LARGEST_SEGMENT",
-    "FolderLock",
-    "check_version",
-    "delete",
-    "folder_bytes",
-    "has_room",
-    "make_folder",
-    "mark_path",
-    "note_last_segment",
-    "read_last_segment",
-    "segment_path",
-    "segments",
-]
-
 LARGEST_SEGMENT: Final = 2**22 - 1
 """A larger number is no segment's: an entry's place is packed into 62 bits."""
 

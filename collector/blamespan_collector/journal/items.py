@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from blamespan_collector.journal import Entry, Position
 
-__all__ = ["divide_items", "holds_events", "item_of", "pack_position", "unpack_position"]
-
 _ROW_BITS = 40
 _EVENTS = 1 << 62
 """Marks an item that holds events; segments are numbered far below it."""

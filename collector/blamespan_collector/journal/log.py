@@ -19,20 +19,6 @@ from typing import Final, NamedTuple
 
 from blamespan_collector.journal.entries import KEY_BYTES, Content, NewEntry
 
-__all__ = [
-    "FORMAT",
-    "HEADER_BYTES",
-    "MARKER_BYTES",
-    "RECORD_BYTES",
-    "RecordHeader",
-    "new_marker",
-    "pack_header",
-    "pack_record",
-    "span_count",
-    "unpack_header",
-    "unpack_record",
-]
-
 FORMAT: Final = 2
 """Version of the journal; 1 were SQLite files. A higher one was written by a newer blamespan."""
 _MAGIC = b"blamespan journl"

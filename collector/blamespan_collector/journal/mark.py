@@ -16,8 +16,6 @@ import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["Mark", "MarkFile", "drop_mark", "open_file", "read_all", "read_mark", "write_all"]
-
 _MAGIC = b"bsmk"
 _SLOT = struct.Struct(">4sII8sQQQ")
 _CRC = struct.Struct(">I")

@@ -11,8 +11,6 @@ from blamespan_collector.journal.entries import Entry, Position
 from blamespan_collector.journal.folder import check_version, delete, folder_bytes, segments
 from blamespan_collector.journal.segment import Damage, SegmentFile, marker_of
 
-__all__ = ["JournalReader"]
-
 _OPEN_SEGMENTS = 64
 """Files kept open, with the places of their entries: traces in the making seldom reach back further."""
 _KEPT_BYTES = 1024 * 1024

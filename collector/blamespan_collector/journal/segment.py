@@ -26,8 +26,6 @@ from blamespan_collector.journal.log import (
 )
 from blamespan_collector.journal.mark import Mark, open_file, read_all, read_mark
 
-__all__ = ["Damage", "SegmentFile", "marker_of"]
-
 _CHUNK_BYTES = 1024 * 1024
 _BLOCK_BYTES = 4096
 """Read on its own where the disk fails to read more at once."""

@@ -35,8 +35,6 @@ from blamespan_collector.journal.log import HEADER_BYTES, new_marker, pack_heade
 from blamespan_collector.journal.mark import Mark, MarkFile, write_all
 from blamespan_collector.journal.segment import marker_of
 
-__all__ = ["JournalWriter", "Sync"]
-
 Sync: TypeAlias = Literal["full", "normal"]
 """`full`: on the disk before it is acknowledged. `normal`: handed to the system; it survives `kill -9`, but not a
 power cut."""

@@ -12,8 +12,6 @@ from blamespan.rebuilding.runs import is_step
 from blamespan.spans import Span
 from blamespan.tracers import Tracer
 
-__all__ = ["Annotator"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from blamespan_collector.assembling.parts import TracePart
 from blamespan_collector.judging.scorer import JudgingTask, Scored, Scorer, first_batch
 
-__all__ = ["JudgingLane"]
-
 _BATCHES_AHEAD = 2
 """Batches given to the scorer: the next one lies ready when one is done."""
 

@@ -15,8 +15,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_collector.assembling.parts import TracePart
 from blamespan_collector.judging.processes import TracerProcesses
 
-__all__ = ["MAX_S_PER_SPAN", "LargeRunsTracer", "is_large"]
-
 _LARGE_SPANS = 512
 _LARGE_BYTES = 1024 * 1024
 """About what takes the network a third of a second."""

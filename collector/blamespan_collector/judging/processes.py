@@ -17,8 +17,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan.tracers import load_tracer
 from blamespan.worker_processes import Channel, WorkerProcess
 
-__all__ = ["TracerProcesses", "serve"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _Reply: TypeAlias = tuple[Any, str, bool]

@@ -25,8 +25,6 @@ from blamespan_collector.wire.evaluations import evaluations, write_evaluations
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.wire.raw_spans import RawSpan, encode, pieces, raw_spans, read, without_repeats
 
-__all__ = ["InFlight", "JudgingTask", "Scored", "Scorer", "first_batch", "outgoing_raw", "part_spans"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _BATCH_TRACES = 128

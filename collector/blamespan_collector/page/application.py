@@ -33,8 +33,6 @@ from blamespan_collector.page.trace_view import TraceView, trace_view
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunQuery, RunStore, RunSummary, StoredRun, StoreError
 
-__all__ = ["page_application"]
-
 _PAGE_RUNS = 50
 _PAGE_STEPS = 500
 _LONG_STEPS = 10_000

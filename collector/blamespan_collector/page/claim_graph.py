@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from blamespan.analysis.showing.claims import ShownAnswer, ShownClaim, ShownMention, last_word
 
-__all__ = ["ClaimArrow", "ClaimGraph", "ClaimLane", "ClaimNode", "draw_claims"]
-
 _NODE_HEIGHT, _NODE_GAP = 20, 5
 _LANE_PADDING = 8
 _TOP = 24

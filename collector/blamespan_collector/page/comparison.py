@@ -9,8 +9,6 @@ from difflib import SequenceMatcher
 
 from blamespan.analysis.showing.run_view import RunView, StepView
 
-__all__ = ["Comparison", "StepPair", "compare"]
-
 MOST_COMPARED = 1_000
 """Steps of each run that are compared."""
 

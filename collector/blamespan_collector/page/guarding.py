@@ -16,8 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from blamespan_collector.receiving.hosts import KnownHosts
 from blamespan_collector.settings import ListenAddress
 
-__all__ = ["POLICY", "Guarded"]
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

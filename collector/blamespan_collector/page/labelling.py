@@ -35,8 +35,6 @@ from blamespan_collector.judged_runs import runs_of
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 
-__all__ = ["LabelForm", "Labelling"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _MAX_FORM_BYTES = 16_384

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from blamespan.analysis.showing.run_view import RunView, StepView
 
-__all__ = ["MOST_STEPS", "Cell", "Lanes", "Stretch", "lanes_of"]
-
 _NARROWEST, _WIDEST = 26, 72
 _WIDTH = 960
 """What few steps are spread over; many take their own room."""

@@ -19,8 +19,6 @@ from markupsafe import Markup, escape
 
 from blamespan.analysis.showing.legible import Passage
 
-__all__ = ["passages_to_html"]
-
 _MAX_CHARS = 50_000
 """Longer text is shown as it is written."""
 _BEGIN, _END = "\ue000", "\ue001"

@@ -17,8 +17,6 @@ from blamespan_collector.page.folding import fold_texts
 from blamespan_collector.page.lanes import lanes_of
 from blamespan_collector.page.markdown import passages_to_html
 
-__all__ = ["ASSETS", "asset", "asset_policy", "render"]
-
 _FOLDER = Path(__file__).parent
 ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 """Files that pages are made of, and what they are."""

@@ -21,8 +21,6 @@ from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore, RunWriter
 from blamespan_collector.stored_trace import find_stored
 
-__all__ = ["open_page", "serve_in_background"]
-
 _logger = logging.getLogger("blamespan")
 _HOST = "127.0.0.1"
 

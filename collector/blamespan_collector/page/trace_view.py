@@ -20,8 +20,6 @@ from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import verdict_of
 
-__all__ = ["LaterVerdict", "TraceView", "trace_view"]
-
 
 @dataclass(frozen=True, slots=True)
 class LaterVerdict:

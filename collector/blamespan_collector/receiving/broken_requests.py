@@ -8,8 +8,6 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["BrokenRequests"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _MOST_REQUESTS = 100

@@ -16,8 +16,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from blamespan.annotate import is_verdict_word, received_word
 
-__all__ = ["MARKS", "resource_without_verdicts", "scope_without_verdicts", "span_without_verdicts"]
-
 MARKS = re.compile(
     rb"blamespan\.(?:run\.complete|blame\.|claim\.|contradiction\.|error\.|failure\.|schema\.|tracer\.|evidence|revision|"
     rb"abstained|partial|verdict|verif)"

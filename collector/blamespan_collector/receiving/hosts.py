@@ -18,8 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from blamespan_collector.settings import ListenAddress
 
-__all__ = ["HostChecked", "KnownHosts", "plain_refusal"]
-
 Refuse: TypeAlias = Callable[[Request, str], Response]
 """Makes an answer with status 421 of a request and the reason."""
 

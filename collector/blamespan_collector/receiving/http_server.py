@@ -17,8 +17,6 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.settings import CannotListen, ListenAddress
 
-__all__ = ["HttpServer", "listening_socket"]
-
 _HEADERS_TIMEOUT_S = 10.0
 """How long a sender may take for its request's headers, also for the first."""
 _HANDSHAKE_TIMEOUT_S = 5.0

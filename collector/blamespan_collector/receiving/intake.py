@@ -16,8 +16,6 @@ from blamespan_collector.receiving.broken_requests import BrokenRequests
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestReader
 from blamespan_collector.receiving.signals import ExportResponse, OtlpService
 
-__all__ = ["Busy", "Intake", "IntakeCounts"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _READ_BESIDE_BYTES = 512 * 1024

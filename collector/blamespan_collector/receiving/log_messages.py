@@ -15,8 +15,6 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from blamespan_collector.journal import NewEntry
 from blamespan_collector.journal.entries import pack_keys
 
-__all__ = ["message_entries"]
-
 _PREFIX = "gen_ai."
 _NO_MESSAGES = ("gen_ai.evaluation.",)
 """Verdicts of us and others: what is judged must not hold them."""

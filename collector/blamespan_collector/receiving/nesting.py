@@ -19,8 +19,6 @@ from google.protobuf.message import DecodeError, Message
 
 from blamespan_collector.wire.protobuf import FieldBudget, TooDeep, delimit, spend, tag_of
 
-__all__ = ["MAX_DEPTH", "BoundedReader"]
-
 MAX_DEPTH = 64
 """Messages below the request, in each other: 29 lists or 19 maps in an attribute of a span. protobuf in C++, Java, Rust
 and Python reads 100, OTLP-JSON takes up to four brackets for three of them, and Python a thousand of those."""

@@ -23,8 +23,6 @@ from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import CannotListen, ListenAddress
 
-__all__ = ["GrpcReceiver"]
-
 _IN_MEMORY_BYTES = 512 * 1024 * 1024
 """What the messages that are being received may take together, each counted as the largest allowed."""
 _FEWEST_AT_ONCE, _MOST_AT_ONCE = 4, 64

@@ -29,8 +29,6 @@ from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import ListenAddress
 
-__all__ = ["HttpReceiver", "application"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _ENCODINGS: dict[str, Encoding] = {"application/x-protobuf": "protobuf", "application/json": "json"}

@@ -14,8 +14,6 @@ from blamespan_collector.receiving.tokens import BearerTokens, read_tokens
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.stamps import Stamps
 
-__all__ = ["Renewal"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _LOOK_EVERY_S = 5.0

@@ -15,8 +15,6 @@ from blamespan.json_text import parse_deep_json
 from blamespan.otlp.json import request_from_document
 from blamespan_collector.receiving.signals import OtlpService
 
-__all__ = ["MAX_JSON_BYTES", "protobuf_of_json"]
-
 MAX_JSON_BYTES = 16 * 1024 * 1024
 """Largest JSON body: as objects it takes some 20 times its size, for the time of one request."""
 _MAX_VALUES = 2_000_000

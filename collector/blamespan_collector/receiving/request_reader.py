@@ -43,8 +43,6 @@ from blamespan_collector.wire.protobuf import (
     tag_of,
 )
 
-__all__ = ["Encoding", "Request", "RequestLimits", "RequestReader", "TooLarge"]
-
 Encoding: TypeAlias = Literal["protobuf", "json"]
 _Ids: TypeAlias = tuple[bytes, bytes, bytes]
 

@@ -17,8 +17,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from blamespan_collector.journal import Signal
 
-__all__ = ["SERVICES", "ExportRequest", "ExportResponse", "OtlpService"]
-
 ExportRequest: TypeAlias = ExportTraceServiceRequest | ExportLogsServiceRequest | ExportMetricsServiceRequest
 ExportResponse: TypeAlias = ExportTraceServiceResponse | ExportLogsServiceResponse | ExportMetricsServiceResponse
 

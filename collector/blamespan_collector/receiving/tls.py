@@ -14,8 +14,6 @@ import grpc
 from blamespan.errors import ConfigError
 from blamespan_collector.settings import CollectorSettings
 
-__all__ = ["ServerTls"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _TELL_EVERY_S = 10.0

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from blamespan.errors import ConfigError
 
-__all__ = ["BearerTokens", "read_tokens"]
-
 _SCHEME = "bearer "
 _SHORTEST = 8
 

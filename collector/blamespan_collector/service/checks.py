@@ -15,8 +15,6 @@ from blamespan_collector.journal import FolderLock, JournalReader
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.settings import DEFAULT_PAGE, CannotListen, CollectorSettings, ListenAddress
 
-__all__ = ["Checked", "check"]
-
 _OPTIONAL = frozenset({"logs", "metrics"})
 """What many backends of traces do not take, each in its own way."""
 

@@ -30,8 +30,6 @@ from blamespan_collector.receiving.intake import IntakeCounts
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.worker.messages import WorkerMessage
 
-__all__ = ["Metrics", "monitor_routes"]
-
 _MOST_AGENTS = 100
 """Distinct agents in labels; those that come later are `other`. A label's values are kept for ever by Prometheus."""
 _MOST_MODES = 50

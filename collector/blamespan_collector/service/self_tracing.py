@@ -13,8 +13,6 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from blamespan._version import __version__
 from blamespan_collector.delivering.backend import signal_url
 
-__all__ = ["OwnSpans"]
-
 _SAMPLED = 0.01
 """At thousands of requests a second, the collector's own spans must not become its largest sender."""
 

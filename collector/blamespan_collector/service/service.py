@@ -33,8 +33,6 @@ from blamespan_collector.settings import DEFAULT_PAGE, CannotListen, CollectorSe
 from blamespan_collector.store import RunStore
 from blamespan_collector.worker.messages import WorkerMessage
 
-__all__ = ["Service", "ServiceEnd", "WorkerFailed", "serve"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _WORKER_START_S = 60.0

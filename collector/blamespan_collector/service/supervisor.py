@@ -27,8 +27,6 @@ from blamespan_collector.logs import configure_logs
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.worker.messages import NO_ROOM, WorkerMessage
 
-__all__ = ["Supervisor"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 8.0

@@ -21,8 +21,6 @@ from pathlib import Path
 from blamespan.sqlite_files import read_count
 from blamespan_collector.state.state import GROWING, PAGE_BYTES, State
 
-__all__ = ["Reserve"]
-
 _MOST_BYTES = 32 * 1024 * 1024
 _LEAST_BYTES = 8 * 1024 * 1024
 _SHARE = 40

@@ -20,8 +20,6 @@ from blamespan import sqlite_files
 from blamespan_collector.journal import JournalUnreadable
 from blamespan_collector.state.state import State, checksum, connect
 
-__all__ = ["note_waiting", "open_state", "suspect"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _TABLES = ("released", "carried", "outbox", "lanes", "set_aside", "attempts", "notes")

@@ -40,20 +40,6 @@ from blamespan_collector.wire.outgoing import Outgoing
 
 _logger = logging.getLogger("blamespan.collector")
 
-__all__ = [
-    "ALONE",
-    "APPLICATION_ID",
-    "GROWING",
-    "PAGE_BYTES",
-    "SCHEMA",
-    "Record",
-    "State",
-    "StateDamaged",
-    "checksum",
-    "connect",
-    "enqueued_note",
-]
-
 FORMAT = 2
 APPLICATION_ID = 0x62_6C_73_74
 """Marks our file among SQLite's."""

@@ -8,8 +8,6 @@ from blamespan.errors import MalformedSpan
 from blamespan.spans import Span
 from blamespan_collector.wire.raw_spans import RawSpan, raw_spans, read
 
-__all__ = ["read_what_can_be"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 

@@ -9,8 +9,6 @@ from blamespan.attribution import VerdictWord, verdict_word
 from blamespan.spans import Span
 from blamespan.trace import Outcome
 
-__all__ = ["RunQuery", "RunSummary", "StoredRun"]
-
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:

@@ -12,8 +12,6 @@ from typing import Any
 from blamespan.errors import ConfigError
 from blamespan_collector.store.records import RunQuery, RunSummary
 
-__all__ = ["COLUMNS", "condition", "row_of", "summary_of"]
-
 COLUMNS = tuple(field.name for field in fields(RunSummary) if field.name != "place")
 """Columns of a summary, in the order of its fields."""
 

@@ -17,8 +17,6 @@ from blamespan_collector.store.records import RunQuery, RunSummary, StoredRun
 from blamespan_collector.store.rows import COLUMNS, condition, summary_of
 from blamespan_collector.store.schema import StoreMismatch, StoreUnavailable, open_to_read
 
-__all__ = ["RunStore"]
-
 _MOST = 10_000
 _SELECTED = f"row, {', '.join(COLUMNS)}"
 

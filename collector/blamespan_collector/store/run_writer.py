@@ -25,8 +25,6 @@ from blamespan_collector.store.schema import open_to_write
 from blamespan_collector.store.summary import merged, service_of, summarize
 from blamespan_collector.wire.raw_spans import RawSpan, request
 
-__all__ = ["Retention", "RunWriter"]
-
 _FAST = 1
 """zlib's level: spans are text, and take a fifth of their size even so."""
 _DROPPED_AT_ONCE = 16

@@ -15,18 +15,6 @@ from blamespan import sqlite_files
 from blamespan.errors import BlamespanError
 from blamespan.sqlite_files import STORE_MARK
 
-__all__ = [
-    "VERSION",
-    "StoreError",
-    "StoreMismatch",
-    "StoreUnavailable",
-    "is_damaged",
-    "is_ours",
-    "move_aside",
-    "open_to_read",
-    "open_to_write",
-]
-
 _WORDS_OF_SCHEMA = b"CREATE TABLE parts (\n        row INTEGER PRIMARY KEY, trace INTEGER NOT NULL REFERENCES traces"
 """Stand in the first page of each store, as SQLite keeps there what made its tables."""
 _HEAD_BYTES = 65_536

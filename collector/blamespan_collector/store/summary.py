@@ -14,8 +14,6 @@ from blamespan.spans import Span
 from blamespan.trace import Outcome
 from blamespan_collector.store.records import RunSummary
 
-__all__ = ["merged", "summarize"]
-
 _MAX_NS = 2**63 - 1
 """What SQLite can hold; OTLP's times are unsigned."""
 _MAX_AGENTS = 100

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["Kind", "Outgoing"]
-
 Kind: TypeAlias = Literal["traces", "logs", "metrics", "verdicts"]
 """An OTLP export request of one signal, or the verdicts of one trace as JSON."""
 

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from google.protobuf.descriptor import Descriptor
 
-__all__ = ["Field", "FieldBudget", "NotProtobuf", "TooDeep", "TooManyFields", "delimit", "spend", "split", "tag_of"]
-
 _VARINT, _FIXED64, _DELIMITED, _GROUP_BEGINS, _GROUP_ENDS, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
 _MAX_TAG_BYTES, _MAX_TAG = 5, 2**32 - 1

@@ -25,8 +25,6 @@ from blamespan.spans import Attributes, Scope, Span
 from blamespan.trace import AttributeValue
 from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, delimit, split, tag_of
 
-__all__ = ["RawSpan", "SpanOrigin", "encode", "pieces", "raw_spans", "read", "request", "without_repeats"]
-
 _GROUP = tag_of(1)
 _SCOPE = _SPAN = _SPAN_ID = tag_of(2)
 _SHORT = 64

@@ -20,8 +20,6 @@ from blamespan_collector.journal.items import pack_position
 from blamespan_collector.state.state import Record, State
 from blamespan_collector.wire.outgoing import Outgoing
 
-__all__ = ["PASSED", "CommitBatch", "ReleasedMemory", "Wait", "commit", "retry_disk"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 PASSED = "passed"

@@ -17,8 +17,6 @@ from blamespan.pipeline import AttributedRun
 from blamespan.spans import Span
 from blamespan.trace import Outcome
 
-__all__ = ["Histogram", "WorkerCounts"]
-
 _UPPER_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _UPPER_DELAY_S = (0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
 """From the end of a run: `quiet-s` is in it, and what waited in a program's exporter, a queue or a file."""

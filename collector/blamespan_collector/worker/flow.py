@@ -29,8 +29,6 @@ from blamespan_collector.worker.journal_feed import JournalFeed
 from blamespan_collector.worker.passthrough import Passthrough
 from blamespan_collector.worker.verdict_queue import VerdictQueue
 
-__all__ = ["Flow"]
-
 _RELEASED_AT_ONCE = 512
 
 

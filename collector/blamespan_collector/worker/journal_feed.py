@@ -11,8 +11,6 @@ from blamespan_collector.state.state import State
 from blamespan_collector.worker.commits import PASSED, Wait, retry_disk
 from blamespan_collector.worker.counts import WorkerCounts
 
-__all__ = ["JournalFeed"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _READ_AT_ONCE = 512

@@ -50,8 +50,6 @@ from blamespan_collector.worker.passthrough import Passthrough
 from blamespan_collector.worker.segments import SegmentKeeper
 from blamespan_collector.worker.verdict_queue import Hung, VerdictQueue
 
-__all__ = ["Worker", "run_worker"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _TELL_EVERY_S = 1.0

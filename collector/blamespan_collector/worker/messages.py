@@ -21,8 +21,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-__all__ = ["NO_ROOM", "WorkerMessage"]
-
 WorkerMessage: TypeAlias = dict[str, Any]
 """One message of the worker; `Any`, as its parts are of several types and each is checked where it is read."""
 

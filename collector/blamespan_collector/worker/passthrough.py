@@ -15,8 +15,6 @@ from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.wire.raw_spans import RawSpan, pieces, raw_spans, without_repeats
 from blamespan_collector.worker.counts import WorkerCounts
 
-__all__ = ["Passthrough"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 

@@ -14,8 +14,6 @@ from blamespan_collector.journal.folder import segment_path
 from blamespan_collector.journal.items import item_of, unpack_position
 from blamespan_collector.state.state import State
 
-__all__ = ["SegmentKeeper"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _KEEP_BYTES = 256 * 1024 * 1024

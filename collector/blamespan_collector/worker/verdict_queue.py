@@ -16,8 +16,6 @@ from blamespan_collector.judging.scorer import MAX_ATTEMPTS, JudgingTask, Scored
 from blamespan_collector.state.state import State
 from blamespan_collector.wire.outgoing import Outgoing
 
-__all__ = ["Hung", "VerdictQueue"]
-
 _logger = logging.getLogger("blamespan.collector")
 
 _MAX_WAITING = 512

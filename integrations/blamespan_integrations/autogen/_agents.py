@@ -28,8 +28,6 @@ from blamespan_integrations.recording import AgentSpan, Recorder, StepRef
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
-__all__ = ["MESSAGE_TYPE", "AgentTurn", "CalledTool", "agent_start"]
-
 MESSAGE_TYPE = "blamespan.autogen.message_type"
 """str, on an agent's span: AutoGen's class of the message, e.g. `ToolCallSummaryMessage`."""
 

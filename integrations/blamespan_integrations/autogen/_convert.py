@@ -34,27 +34,6 @@ from autogen_core.tools import ToolResult
 from blamespan.genai_messages import Message, Part
 from blamespan.trace import AgentRole, StepKind, Usage
 
-__all__ = [
-    "agent_role",
-    "answer_of",
-    "chat_message_text",
-    "counted_usage",
-    "from_chat_message",
-    "from_create_result",
-    "from_llm_message",
-    "kind_of",
-    "llm_content_key",
-    "llm_key",
-    "model_of",
-    "provider_of",
-    "selection_reason",
-    "task_messages",
-    "text_attribute",
-    "thoughts_of",
-    "tool_outcome",
-    "usage_of",
-]
-
 _IMAGE = "[image]"
 """Stands for a picture: its bytes do not belong in a trace."""
 

@@ -24,8 +24,6 @@ from blamespan_integrations.autogen._objects import reference
 from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.recording import Around, StepRef, around
 
-__all__ = ["Frame", "Start", "attached", "current_frame", "frame_around", "is_any", "wrap_call", "wrap_stream"]
-
 _FRAME = otel_context.create_key("blamespan-autogen-frame")
 
 FrameT = TypeVar("FrameT", bound="Frame")

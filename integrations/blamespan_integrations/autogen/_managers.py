@@ -35,8 +35,6 @@ from blamespan_integrations.autogen._runs import TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
-__all__ = ["ManagerTurn", "manager_at_work", "wrap_manager_publish"]
-
 _SPOKEN = (GroupChatAgentResponse, GroupChatRequestPublish)
 
 

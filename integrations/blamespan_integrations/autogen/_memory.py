@@ -26,8 +26,6 @@ from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.recording import StepRef
 from blamespan_integrations.recording.spans import RunState
 
-__all__ = ["RunMemory", "TraceMemories", "TraceMemory", "wrap_load_state"]
-
 _LEAST_REPEATED = 256
 """Characters. A shorter repetition is cheaper to record than to explain."""
 

@@ -16,8 +16,6 @@ from blamespan_integrations.autogen._runs import RunFrame
 from blamespan_integrations.recording import Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
-__all__ = ["CACHED", "model_start"]
-
 CACHED = "blamespan.autogen.cached"
 """bool, true on a model call whose client says that the answer came from a cache: its tokens cost nothing."""
 

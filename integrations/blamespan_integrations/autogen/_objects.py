@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import TypeVar
 from weakref import ref
 
-__all__ = ["SafeReader", "reference"]
-
 T = TypeVar("T")
 
 

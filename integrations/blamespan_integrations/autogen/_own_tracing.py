@@ -18,8 +18,6 @@ from blamespan.host_safety import shield_host
 from blamespan_integrations.autogen._patches import Patches
 from blamespan_integrations.autogen._runtime import SentMessages, handle_received
 
-__all__ = ["silence_own_tracing"]
-
 _SILENCE = nullcontext(INVALID_SPAN)
 _RECEIVING = ("process", "ack")
 

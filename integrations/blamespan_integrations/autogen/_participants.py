@@ -22,8 +22,6 @@ from blamespan.trace import Agent, AgentRole
 from blamespan_integrations.autogen._convert import agent_role, text_attribute
 from blamespan_integrations.autogen._objects import reference
 
-__all__ = ["Participants", "plain_name"]
-
 _MAX_DEPTH = 16
 """Teams within teams; one that holds itself ends here."""
 

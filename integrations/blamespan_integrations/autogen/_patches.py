@@ -15,8 +15,6 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from blamespan.host_safety import shield_host
 from blamespan_integrations.patching import class_tree, exchange, watch_subclasses, wrappers
 
-__all__ = ["Function", "Patches", "after_uninstrument"]
-
 Function: TypeAlias = Callable[..., Any]  # a method of the framework, of any signature
 
 _ORIGINAL = "_blamespan_original"

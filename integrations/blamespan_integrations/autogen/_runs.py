@@ -32,21 +32,6 @@ from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.recording import Recorder, StepRef
 from blamespan_integrations.recording.recorder import RUN_KEY
 
-__all__ = [
-    "PAUSES",
-    "RESUMES",
-    "SELECTION_REASON",
-    "STOP_REASON",
-    "AgentRun",
-    "RunFrame",
-    "Speaker",
-    "TeamRun",
-    "agent_run_start",
-    "team_start",
-    "wrap_pause",
-    "wrap_reset",
-]
-
 STOP_REASON = "blamespan.autogen.stop_reason"
 """str, on the run's span: why the team stopped, in AutoGen's words."""
 

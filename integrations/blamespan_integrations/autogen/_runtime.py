@@ -36,20 +36,6 @@ from blamespan_integrations.recording import Recorder, StepRef
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import RunState
 
-__all__ = [
-    "DeliveryFrame",
-    "RemoteArrival",
-    "SentMessage",
-    "SentMessages",
-    "arrival",
-    "handle_received",
-    "new_message_key",
-    "with_origin",
-    "wrap_grpc_send",
-    "wrap_on_message",
-    "wrap_post",
-]
-
 STATE_KEY = "blamespan"
 """Our entry of the W3C `tracestate`: the message's key, then steps as `span id-index`, all joined by dots."""
 

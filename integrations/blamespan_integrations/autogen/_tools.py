@@ -26,16 +26,6 @@ from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.recording import Recorder, ToolSpan
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
-__all__ = [
-    "CODE_TOOL",
-    "Layer",
-    "agent_tool_start",
-    "code_start",
-    "tool_start",
-    "workbench_start",
-    "wrap_function_tool",
-]
-
 CODE_TOOL = "execute_code"
 """Name of the tool that stands for a code executor."""
 

@@ -29,8 +29,6 @@ from blamespan_integrations.autogen._tools import (
 )
 from blamespan_integrations.recording import Recorder
 
-__all__ = ["wrap"]
-
 
 def wrap(recorder: Recorder) -> Patches:
     """Have AutoGen's teams, agents, tools and model clients recorded by *recorder*.

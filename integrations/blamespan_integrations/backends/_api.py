@@ -29,8 +29,6 @@ from blamespan.http_client import (
 from blamespan.importing.files import MAX_LINE_BYTES
 from blamespan.json_text import parse_json
 
-__all__ = ["AnswerTooLarge", "BackendApi", "BackendError", "Params", "objects_in", "read_headers", "text_in"]
-
 LIMITS = HttpLimits(max_bytes=MAX_LINE_BYTES, max_error_bytes=2_000)
 """Of each answer, for every new client."""
 RETRIES = RetryPolicy()

@@ -18,8 +18,6 @@ from blamespan.importing.selection import Selection, nanoseconds_of
 from blamespan_integrations.backends._api import AnswerTooLarge, BackendApi
 from blamespan_integrations.importers._span_files import SpanItem, rebuild_runs
 
-__all__ = ["DAY_NS", "LOOK_BACK_DAYS", "SECOND_NS", "Search", "TraceReader", "find_in_range", "not_writable"]
-
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS
 LOOK_BACK_DAYS = 30

@@ -11,8 +11,6 @@ from blamespan.errors import NotWritten, UnreadableInput
 from blamespan.evaluations import Evaluation, evaluations_of
 from blamespan.importing.recorded import RecordedRun
 
-__all__ = ["BatchWriter", "Result", "list_evaluations"]
-
 Result = tuple[RecordedRun, Attribution]
 
 _AT_ONCE = 50

@@ -22,8 +22,6 @@ from blamespan_integrations.importers._records import json_objects_of
 from blamespan_integrations.importers._span_files import SpanItem
 from blamespan_integrations.importers.jaeger import read_chunk, read_ui_trace
 
-__all__ = ["JaegerBackend"]
-
 _HEADERS = "BLAMESPAN_JAEGER_HEADERS"
 _AT_ONCE = 100
 """Traces asked for: a search answers with all their spans."""

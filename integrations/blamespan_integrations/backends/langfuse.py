@@ -24,8 +24,6 @@ from blamespan_integrations.importers.langfuse import (
     spans_of_observation,
 )
 
-__all__ = ["LangfuseBackend"]
-
 _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
 _HEADERS = "BLAMESPAN_LANGFUSE_HEADERS"
 _TRACES: Final = "/api/public/traces"

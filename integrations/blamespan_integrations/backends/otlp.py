@@ -28,8 +28,6 @@ from blamespan.spans import Span
 from blamespan_integrations.backends._api import BackendApi, BackendError, read_headers
 from blamespan_integrations.backends._writing import BatchWriter, Result
 
-__all__ = ["OtlpBackend", "span_of_verdict"]
-
 _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 _PATH = "/v1/traces"
 _NOTE = (

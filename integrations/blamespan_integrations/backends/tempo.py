@@ -17,8 +17,6 @@ from blamespan_integrations.importers._span_files import SpanItem
 from blamespan_integrations.importers._span_values import trace_id_of
 from blamespan_integrations.importers.tempo import read_tempo_answer
 
-__all__ = ["TempoBackend", "traceql"]
-
 _HEADERS = "BLAMESPAN_TEMPO_HEADERS"
 _AT_ONCE = 500
 _SEARCH = "/api/search"

@@ -27,8 +27,6 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 
-__all__ = ["demo"]
-
 _PROGRAMS = {
     "AutoGen team `sales_desk`": ("blamespan_integrations.demo.autogen_team", "analyst"),
     "LangGraph graph `returns_desk`": ("blamespan_integrations.demo.langgraph_graph", "researcher"),

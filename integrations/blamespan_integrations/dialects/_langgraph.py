@@ -9,8 +9,6 @@ from blamespan.dialects import SpanReading
 from blamespan_integrations.dialects._messages import messages_in, state_of, task_of
 from blamespan_integrations.dialects._values import as_text, number, parse_structure
 
-__all__ = ["chain", "tool"]
-
 
 def chain(name: str, metadata: Mapping[str, Any], inputs: object, outputs: object) -> SpanReading:
     """Read a chain: a graph, a node, or something within one.

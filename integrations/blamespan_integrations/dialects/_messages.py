@@ -14,8 +14,6 @@ from blamespan.genai_messages import Message, Part
 from blamespan.rebuilding.state_text import state_text, task_lines
 from blamespan_integrations.dialects._values import as_text, parse_structure
 
-__all__ = ["indexed_messages", "messages_in", "rest_of_state", "state_of", "task_of"]
-
 _ROLES = {
     "ai": "assistant",
     "aimessagechunk": "assistant",

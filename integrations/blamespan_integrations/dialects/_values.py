@@ -10,8 +10,6 @@ from blamespan.json_text import parse_json
 from blamespan.spans import Span
 from blamespan.trace import Usage
 
-__all__ = ["as_text", "names", "number", "parse_structure", "tokens"]
-
 _MAX_JSON_CHARACTERS = 4_000_000
 """Longer texts are left as they are: no instrumentation writes them, and reading one would hold up all others."""
 

@@ -10,8 +10,6 @@ from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan_integrations.dialects.genai import GenAiDialect
 
-__all__ = ["AgentFrameworkDialect"]
-
 
 class AgentFrameworkDialect:
     """Reads Agent Framework's spans."""

@@ -21,8 +21,6 @@ from blamespan_integrations.dialects import genai
 from blamespan_integrations.dialects._messages import messages_in
 from blamespan_integrations.dialects._values import number, parse_structure
 
-__all__ = ["AutoGenDialect"]
-
 _TEAM_ID = re.compile(r"_[0-9a-f]{8}-[0-9a-f-]{27}$")
 
 

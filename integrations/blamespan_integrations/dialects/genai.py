@@ -17,8 +17,6 @@ from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
 from blamespan_integrations.dialects._values import as_text, parse_structure, tokens
 
-__all__ = ["GenAiDialect", "agent", "inputs_of", "model", "outputs_of", "tool"]
-
 _MODEL_OPERATIONS = ("chat", "text_completion", "generate_content", "completion")
 _USAGE = (words.INPUT_TOKENS, words.OUTPUT_TOKENS)
 _OLD_USAGE = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens")

@@ -15,8 +15,6 @@ from blamespan_integrations.dialects import _langgraph
 from blamespan_integrations.dialects._messages import messages_in, rest_of_state
 from blamespan_integrations.dialects._values import number, parse_structure
 
-__all__ = ["LangfuseDialect"]
-
 _OBSERVATION = "langfuse.observation."
 _METADATA = f"{_OBSERVATION}metadata."
 

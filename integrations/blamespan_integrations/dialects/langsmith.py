@@ -12,8 +12,6 @@ from blamespan.spans import Span
 from blamespan_integrations.dialects import _langgraph, genai
 from blamespan_integrations.dialects._values import parse_structure
 
-__all__ = ["LangSmithDialect"]
-
 _METADATA = "langsmith.metadata."
 
 

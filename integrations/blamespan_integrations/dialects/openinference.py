@@ -19,8 +19,6 @@ from blamespan_integrations.dialects import _langgraph
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in, rest_of_state
 from blamespan_integrations.dialects._values import as_text, names, parse_structure, tokens
 
-__all__ = ["OpenInferenceDialect"]
-
 _KIND = "openinference.span.kind"
 _USAGE = ("llm.token_count.prompt", "llm.token_count.completion")
 

@@ -12,8 +12,6 @@ from blamespan.dialects import SpanReading
 from blamespan.spans import Span
 from blamespan_integrations.dialects.genai import GenAiDialect
 
-__all__ = ["OpenLITDialect"]
-
 
 class OpenLITDialect:
     """Reads OpenLIT's spans."""

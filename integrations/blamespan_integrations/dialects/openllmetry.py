@@ -15,8 +15,6 @@ from blamespan.spans import Span
 from blamespan_integrations.dialects import _langgraph, genai
 from blamespan_integrations.dialects._values import as_text, parse_structure
 
-__all__ = ["OpenLLMetryDialect"]
-
 _METADATA = "traceloop.association.properties."
 _PACKAGES = (
     "anthropic", "bedrock", "cohere", "crewai", "google_generativeai", "groq", "haystack", "langchain", "llamaindex",

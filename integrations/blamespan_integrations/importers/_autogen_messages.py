@@ -11,8 +11,6 @@ from blamespan_integrations.dialects._values import as_text, number
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._span_values import nanoseconds
 
-__all__ = ["add_chat_message", "add_history_message", "check_messages", "is_chat_message", "is_history_message"]
-
 _SILENT = {
     "ModelClientStreamingChunkEvent",
     "SelectSpeakerEvent",

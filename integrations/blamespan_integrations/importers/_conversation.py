@@ -20,8 +20,6 @@ from blamespan.trace import (
 )
 from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
-__all__ = ["MAX_STEPS", "Conversation"]
-
 MAX_STEPS = 20_000
 """More is refused: no team talks that long, and a run is held in memory."""
 _MAX_HEARD = 64

@@ -11,8 +11,6 @@ from blamespan_integrations.dialects._messages import messages_in, state_of, tas
 from blamespan_integrations.dialects._values import as_text, number
 from blamespan_integrations.importers._conversation import Conversation
 
-__all__ = ["GraphRun", "named_updates"]
-
 
 class GraphRun:
     """Adds what nodes gave back to a conversation; each builds on the nodes of the round before its own.

@@ -26,8 +26,6 @@ from blamespan.trace import AttributeValue, Usage
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._conversation import Conversation
 
-__all__ = ["ELSE", "BranchCase", "NodeExecution", "NodeRuns", "as_object", "text_of_outputs"]
-
 ELSE = "else"
 """Name of the case that a branch takes where none of its own holds."""
 

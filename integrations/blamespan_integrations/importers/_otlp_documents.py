@@ -14,8 +14,6 @@ from blamespan.otlp.proto import spans_from_proto
 from blamespan_integrations.importers._span_files import SpanItem
 from blamespan_integrations.importers._span_values import span_id_of, trace_id_of
 
-__all__ = ["read_otlp_document", "read_span_document", "read_span_groups"]
-
 _GROUPS = ("resourceSpans", "resource_spans", "batches")
 _SCOPED = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _SCOPES = ("scope", "instrumentationLibrary", "instrumentation_library")

@@ -22,19 +22,6 @@ from blamespan.importing.files import MAX_LINE_BYTES, head_of, open_bytes, read_
 from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import MAX_NESTING, is_deep, may_hold_half_pairs, without_half_pairs
 
-__all__ = [
-    "PARQUET_MAGIC",
-    "JsonValue",
-    "Record",
-    "columns_of",
-    "iter_records",
-    "json_objects",
-    "json_objects_of",
-    "json_values",
-    "parse_object",
-    "runs_of_objects",
-]
-
 _READ_BYTES = 1 << 18
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")

@@ -25,8 +25,6 @@ from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.otlp.logs import EventsOfSpans, with_events
 from blamespan.spans import Scope, Span, SpanEvent
 
-__all__ = ["SpanFormat", "SpanItem", "read_records", "rebuild_runs"]
-
 SpanItem: TypeAlias = Span | EventsOfSpans | UnreadableInput
 """What a file tells: a span, events of spans told of elsewhere, or that something cannot be read."""
 

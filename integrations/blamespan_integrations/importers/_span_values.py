@@ -14,19 +14,6 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.trace import AttributeValue, StepStatus
 
-__all__ = [
-    "as_attribute",
-    "as_json",
-    "derive_span_id",
-    "derive_trace_id",
-    "flatten",
-    "nanoseconds",
-    "span_id_of",
-    "span_times",
-    "status_of",
-    "trace_id_of",
-]
-
 _MAX_NS = 2**63
 """Times are sent as 64-bit integers."""
 _HEX = re.compile(r"[0-9a-f]+")

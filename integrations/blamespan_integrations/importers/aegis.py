@@ -15,8 +15,6 @@ from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
 from blamespan_integrations.importers._records import parse_object
 from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
-__all__ = ["AegisImporter"]
-
 _EXPECTED = "an AEGIS run"
 
 _ROLES: Mapping[str, AgentRole] = {"user": "user", "system": "user", "computerterminal": "executor"}

@@ -17,8 +17,6 @@ from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation
 from blamespan_integrations.importers._records import json_values
 
-__all__ = ["AgentFrameworkImporter"]
-
 _CONTENTS = re.compile(rb'"contents"\s*:\s*\[')
 _OWN = re.compile(rb'"author_name"\s*:|"type"\s*:\s*"(agent_response|agent_run_response|chat_message)"')
 _UNNAMED = "agent"

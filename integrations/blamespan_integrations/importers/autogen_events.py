@@ -24,8 +24,6 @@ from blamespan_integrations.importers._autogen_messages import add_chat_message,
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._records import parse_object
 
-__all__ = ["AutoGenEventsImporter"]
-
 _TYPES = ("Message", "LLMCall", "LLMStreamStart", "LLMStreamEnd", "ToolCall", "MessageDropped",
           "MessageHandlerException", "AgentConstructionException")  # fmt: skip
 _EVENT = re.compile(rb'"type"\s*:\s*"(%s)"' % "|".join(_TYPES).encode())

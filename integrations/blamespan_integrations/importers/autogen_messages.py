@@ -28,8 +28,6 @@ from blamespan_integrations.importers._autogen_messages import (
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation
 from blamespan_integrations.importers._records import JsonValue, json_values
 
-__all__ = ["AutoGenMessagesImporter"]
-
 _EXPECTED = "messages of AutoGen"
 _CHAT = re.compile(rb'"type"\s*:\s*"\w+(Message|Event)"|"message_thread"\s*:|"TeamState"|"stop_reason"\s*:')
 _SOURCE = re.compile(rb'"(source|message_thread|agent_states)"\s*:')

@@ -14,8 +14,6 @@ from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._records import JsonValue, runs_of_objects
 
-__all__ = ["BigBenchMistakeImporter"]
-
 _EXPECTED = "a BIG-Bench-Mistake run"
 
 _AGENT = "assistant"

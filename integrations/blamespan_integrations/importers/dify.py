@@ -31,8 +31,6 @@ from blamespan_integrations.importers._node_runs import (
 from blamespan_integrations.importers._records import json_values
 from blamespan_integrations.importers._span_values import nanoseconds
 
-__all__ = ["DifyImporter"]
-
 _EXPECTED = "node executions, a run's detail or streamed events of Dify"
 _EVENT = re.compile(
     rb'"event"\s*:\s*"(?:workflow_started|workflow_finished|node_started|node_finished|iteration_started|loop_started)"'

@@ -24,8 +24,6 @@ from blamespan_integrations.importers._node_runs import (
 )
 from blamespan_integrations.importers._records import json_objects
 
-__all__ = ["FlowiseImporter"]
-
 _EXPECTED = "an execution of a Flowise agentflow"
 _ROW = re.compile(rb'"executionData"\s*:\s*(?:"|\[)')
 _MODELS = frozenset({"llm", "agent", "conditionAgent"})

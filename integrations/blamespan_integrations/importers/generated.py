@@ -17,8 +17,6 @@ from blamespan.trace import Outcome
 from blamespan_integrations.importers._records import parse_object
 from blamespan_integrations.importers.otlp_json import OtlpJsonImporter
 
-__all__ = ["GeneratedImporter"]
-
 _LABELS = "labels.jsonl"
 _EXPECTED = "the label of a generated run"
 _OUTCOMES: Mapping[str, Outcome] = {"success": "succeeded", "failure": "failed"}

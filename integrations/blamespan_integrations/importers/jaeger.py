@@ -29,8 +29,6 @@ from blamespan_integrations.importers._span_values import (
     trace_id_of,
 )
 
-__all__ = ["JaegerImporter", "JaegerV3Importer", "read_chunk", "read_ui_trace"]
-
 _START = re.compile(rb'\s*+(\{\s*+"data"\s*+:\s*+\[\s*+)?\{\s*+"traceID"\s*+:')
 _KEYS = (b'"spans"', b'"spanID"', b'"processes"')
 _START_V3 = re.compile(rb'\s*+\[?\s*+\{\s*+"result"\s*+:\s*+\{\s*+"(resourceSpans|resource_spans)"')

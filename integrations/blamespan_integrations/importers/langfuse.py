@@ -19,8 +19,6 @@ from blamespan_integrations.importers._records import Record, columns_of, iter_r
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import as_json, span_id_of, span_times, trace_id_of
 
-__all__ = ["OBSERVATION_ID", "TRACE_ID", "LangfuseImporter", "observations_in", "spans_of_observation"]
-
 OBSERVATION_ID = "langfuse.observation.id"
 """An observation's own id, on the span made of it, where that is none of OpenTelemetry's."""
 TRACE_ID = "langfuse.trace.id"

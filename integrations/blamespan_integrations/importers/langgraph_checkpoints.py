@@ -22,8 +22,6 @@ from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._graph_run import GraphRun
 from blamespan_integrations.importers._span_values import nanoseconds
 
-__all__ = ["LangGraphCheckpointsImporter"]
-
 _MAGIC = b"SQLite format 3\x00"
 _START = "__start__"
 _OWN_CHANNELS = ("__", "branch:")

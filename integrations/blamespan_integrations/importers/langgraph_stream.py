@@ -18,8 +18,6 @@ from blamespan_integrations.importers._graph_run import GraphRun, named_updates
 from blamespan_integrations.importers._records import json_values
 from blamespan_integrations.importers._span_values import nanoseconds
 
-__all__ = ["LangGraphStreamImporter"]
-
 _DEBUG = re.compile(rb'"type"\s*:\s*"(task|task_result|checkpoint)"')
 _TASKS = (b'"triggers"', b'"interrupts"')
 _KINDS = ("task", "task_result", "checkpoint")

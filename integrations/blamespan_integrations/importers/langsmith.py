@@ -18,8 +18,6 @@ from blamespan_integrations.importers._records import Record, columns_of, iter_r
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import as_attribute, as_json, span_id_of, span_times, trace_id_of
 
-__all__ = ["LangSmithImporter"]
-
 _RUN = re.compile(rb'"run_type"\s*:\s*"')
 _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]*(?=[(:])")
 _MAX_DEPTH = 8

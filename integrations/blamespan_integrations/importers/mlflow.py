@@ -26,8 +26,6 @@ from blamespan_integrations.importers._span_values import (
     trace_id_of,
 )
 
-__all__ = ["MLflowImporter"]
-
 _MARKS = re.compile(rb'"mlflow[.](spanType|traceRequestId|spanInputs)"|"trace_info"|"client_request_id"')
 _START = re.compile(rb'\s*+\[?\s*+\{\s*+"(info|spans|data|trace_info)"\s*+:')
 

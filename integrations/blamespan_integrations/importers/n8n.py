@@ -30,8 +30,6 @@ from blamespan_integrations.importers._node_runs import (
 )
 from blamespan_integrations.importers._records import json_values
 
-__all__ = ["N8nImporter"]
-
 _EXPECTED = "an execution of n8n with its data"
 _DATA = re.compile(rb'\\?"(?:resultData|runData)\\?"\s*:')
 _KEYS = (b'"startedAt"', b'"mode"', b'"workflowId"')

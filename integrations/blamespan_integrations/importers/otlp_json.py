@@ -16,8 +16,6 @@ from blamespan_integrations.importers._otlp_documents import read_otlp_document
 from blamespan_integrations.importers._records import json_objects
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
 
-__all__ = ["OtlpJsonImporter"]
-
 _OTHERS = re.compile(rb'\s*+\{\s*+"(trace|result|batches|data)"')
 """Begins what others wrap OTLP-JSON in."""
 _SIGNALS = re.compile(rb'"resource(Spans|Logs|Metrics)"')

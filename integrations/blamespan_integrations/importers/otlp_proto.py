@@ -20,8 +20,6 @@ from blamespan.json_text import parse_json
 from blamespan_integrations.importers._otlp_documents import read_otlp_document, read_span_groups
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
 
-__all__ = ["OtlpProtoImporter"]
-
 _PREFIX_BYTES = 4
 _GROUP_TAG = 0x0A
 """Begins each `ResourceSpans` of a request or of traces: field 1, of known length."""

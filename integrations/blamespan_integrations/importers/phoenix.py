@@ -24,8 +24,6 @@ from blamespan_integrations.importers._span_values import (
     trace_id_of,
 )
 
-__all__ = ["PhoenixImporter", "spans_of_row"]
-
 _PREFIX = "attributes."
 _WHOLE = ("metadata", "tool.parameters", "llm.invocation_parameters", "participant_names", "participant_descriptions")
 """Attributes that OpenInference writes as one JSON text; Phoenix parses them."""

@@ -17,8 +17,6 @@ from blamespan.trace import Outcome, StepKind
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._records import JsonValue, runs_of_objects
 
-__all__ = ["StepsImporter"]
-
 _EXPECTED = "a run with its steps"
 _KINDS = get_args(StepKind)
 _OUTCOMES = get_args(Outcome)

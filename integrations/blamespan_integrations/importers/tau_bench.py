@@ -16,8 +16,6 @@ from blamespan_integrations.importers._autogen_messages import add_history_messa
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._records import JsonValue, runs_of_objects
 
-__all__ = ["TauBenchImporter"]
-
 _EXPECTED = "a tau-bench result"
 
 

@@ -15,8 +15,6 @@ from blamespan_integrations.importers._otlp_documents import read_span_document
 from blamespan_integrations.importers._records import json_objects
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
 
-__all__ = ["TempoImporter", "read_tempo_answer"]
-
 _START = re.compile(
     rb'\s*+\[?\s*+\{\s*+("batches"\s*+:|"trace"\s*+:\s*+\{\s*+"(batches|resourceSpans|resource_spans)")'
 )

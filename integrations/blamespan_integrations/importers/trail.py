@@ -17,8 +17,6 @@ from blamespan_integrations.importers._records import Record, iter_records
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import flatten, nanoseconds, span_id_of, status_of, trace_id_of
 
-__all__ = ["TrailImporter"]
-
 _START = re.compile(rb'\s*+\[?\s*+\{\s*+"trace_id"\s*+:\s*+"[^"]*"\s*+,\s*+"spans"\s*+:\s*+\[')
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _KIND = "openinference.span.kind"

@@ -41,8 +41,6 @@ from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import AgentRole, Outcome, StepKind
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation
 
-__all__ = ["TranscriptImporter"]
-
 _START = re.compile(rb"\s*+(?:#[^\n]*+\n\s*+)*=== \S")
 _NAME = re.compile(r"=== (?P<name>\S.*)")
 _HEADER = re.compile(r"(?P<key>outcome|agents|team|begins as): *(?P<value>.*)")

@@ -15,8 +15,6 @@ from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
 from blamespan_integrations.importers._records import parse_object
 from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
-__all__ = ["WhoAndWhenImporter"]
-
 _EXPECTED = "a Who&When run"
 
 _ROLES: Mapping[str, AgentRole] = {"human": "user", "user": "user", "computerterminal": "executor"}

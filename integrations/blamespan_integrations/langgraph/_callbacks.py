@@ -16,9 +16,6 @@ from blamespan.host_safety import shield_host
 from blamespan_integrations.langgraph._frames import StartedRunnable
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 
-__all__ = ["GraphCallbacks", "report"]
-
-
 _START = "langgraph: record the start of a runnable"
 _END = "langgraph: record the end of a runnable"
 

@@ -23,8 +23,6 @@ from blamespan_integrations.langgraph._messages import text_or_none, to_message
 from blamespan_integrations.langgraph._nodes import NodeRecorder, requester
 from blamespan_integrations.recording import Recorder
 
-__all__ = ["CallRecorder", "ChatAnswer", "chat_answer", "fallback_name", "model_name"]
-
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:

@@ -32,27 +32,6 @@ from blamespan_integrations.langgraph._messages import (
     value_message,
 )
 
-__all__ = [
-    "TOOL_ERROR",
-    "VALUE",
-    "NodeInput",
-    "Update",
-    "answer_of",
-    "answered_call",
-    "as_tool_message",
-    "find_handed_back",
-    "interrupt_text",
-    "interrupt_value",
-    "open_calls",
-    "packets_of",
-    "read_input",
-    "read_update",
-    "read_writes",
-    "requested_calls",
-    "task_of",
-    "tool_answer",
-]
-
 _TOOL_CALL_WITH_CONTEXT = "tool_call_with_context"
 TOOL_ERROR = "tool_error"
 """`error.type` of a tool that answered with an error message, where its exception is not known."""

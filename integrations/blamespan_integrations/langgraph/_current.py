@@ -26,8 +26,6 @@ from opentelemetry.context import Context
 from blamespan.host_safety import shield_host
 from blamespan_integrations.langgraph._callbacks import report
 
-__all__ = ["announce", "lead", "restore", "wrap"]
-
 _FIND = shield_host("langgraph: find the span of a node")
 _ATTACH = shield_host("langgraph: make a span current")
 _ContextOf = Callable[[int | None], Context | None]

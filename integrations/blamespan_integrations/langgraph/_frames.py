@@ -17,23 +17,6 @@ from blamespan_integrations.langgraph._convert import NodeInput
 from blamespan_integrations.langgraph._memory import AgentMemory, GraphMemory
 from blamespan_integrations.recording import AgentSpan, Around, ChatSpan, RunSpan, StepRef, ToolSpan
 
-__all__ = [
-    "ChainFrame",
-    "ChatFrame",
-    "Definition",
-    "Frame",
-    "GraphFrame",
-    "NodeEnd",
-    "NodeFrame",
-    "NodeIdentity",
-    "OpenToolCall",
-    "OutermostRun",
-    "StartedRunnable",
-    "ToolFrame",
-    "find_actor",
-    "list_parts",
-]
-
 _STEP_TAG, _PART_TAG = "graph:step:", "seq:step:"
 
 

@@ -38,8 +38,6 @@ from blamespan_integrations.langgraph._nodes import NodeRecorder
 from blamespan_integrations.langgraph._order import subgraph_predecessors
 from blamespan_integrations.recording import Recorder, RunSpan, around
 
-__all__ = ["GraphRecorder"]
-
 MAX_RUNS = 4_096
 """Runs going on at once; beyond it the oldest is taken for abandoned. Each holds its run's messages."""
 MAX_REMEMBERED = 256

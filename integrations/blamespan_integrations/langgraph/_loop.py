@@ -34,8 +34,6 @@ from blamespan_integrations.langgraph._callbacks import report
 from blamespan_integrations.langgraph._frames import Definition, OpenToolCall, OutermostRun
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 
-__all__ = ["OURS", "CheckpointOrigin", "find_origin", "remember_origin", "restore", "wrap"]
-
 _RUN_KEY = "blamespan.traceparent"
 """str: the run that wrote a checkpoint, as W3C `traceparent`."""
 _CALLS_KEY = "blamespan.calls"

@@ -39,8 +39,6 @@ from blamespan_integrations.langgraph._messages import (
     value_message,
 )
 
-__all__ = ["MANY", "AgentMemory", "GraphMemory", "SeenList", "are_same", "is_short", "without"]
-
 _SHORT = 200
 """Characters; shorter texts may be one object by chance, and cost nothing to say twice."""
 MANY = 1_024

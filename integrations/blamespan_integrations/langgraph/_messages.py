@@ -21,24 +21,6 @@ from langgraph.types import Command, Send
 from blamespan.genai_messages import Message, Part
 from blamespan.rebuilding.state_text import state_lines, state_text, task_entries
 
-__all__ = [
-    "Lost",
-    "are_messages",
-    "as_state",
-    "as_text",
-    "content_text",
-    "is_kind_of",
-    "is_message",
-    "message_id",
-    "message_text",
-    "state_message",
-    "task_message",
-    "text_or_none",
-    "to_message",
-    "type_name",
-    "value_message",
-]
-
 _Role: TypeAlias = Literal["user", "assistant"]
 Lost: TypeAlias = Callable[[str], None]
 """Is told what could not be written and why: names and types, no content."""

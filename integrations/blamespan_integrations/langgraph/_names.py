@@ -13,8 +13,6 @@ from typing import Any
 from blamespan_integrations.langgraph._frames import GraphFrame, NodeIdentity
 from blamespan_integrations.langgraph._order import ERROR_HANDLER
 
-__all__ = ["DEFAULT_GRAPH_NAME", "identify", "is_hook", "prebuilt_owner"]
-
 DEFAULT_GRAPH_NAME = "LangGraph"
 """What LangGraph calls a graph without a name."""
 _MODEL_NODES = ("model", "agent")

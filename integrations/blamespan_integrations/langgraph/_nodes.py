@@ -51,8 +51,6 @@ from blamespan_integrations.langgraph._names import identify, prebuilt_owner
 from blamespan_integrations.langgraph._order import last_steps, predecessors
 from blamespan_integrations.recording import Recorder, StepRef
 
-__all__ = ["NodeRecorder", "read_own_update", "without_said"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeRecorder:

@@ -15,8 +15,6 @@ from blamespan_integrations.langgraph._memory import is_short
 from blamespan_integrations.langgraph._messages import is_message, message_text
 from blamespan_integrations.recording import StepRef
 
-__all__ = ["ERROR_HANDLER", "last_steps", "predecessors", "subgraph_predecessors"]
-
 _PUSH = "__pregel_push"
 ERROR_HANDLER = "__error_handler__"
 """How LangGraph names the node that handles another node's errors."""

@@ -14,8 +14,6 @@ from blamespan_integrations.langgraph._callbacks import GraphCallbacks
 from blamespan_integrations.langgraph._graphs import GraphRecorder
 from blamespan_integrations.recording import Recorder
 
-__all__ = ["wrap"]
-
 
 class _Hook:
     """What LangChain asks for a handler whenever it makes a callback manager.

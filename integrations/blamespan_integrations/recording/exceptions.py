@@ -11,8 +11,6 @@ from opentelemetry.semconv.attributes import exception_attributes as _words
 from blamespan import conventions as words
 from blamespan_integrations.recording.content import Contents
 
-__all__ = ["error_text", "exception_event"]
-
 _MOST_FRAMES = 64
 _MOST_CAUSES = 8
 _HOOKS = str(Path(__file__).parents[1] / "injection")

@@ -21,8 +21,6 @@ from blamespan_integrations.recording.secret_patterns import (
     secrets_on_command_lines,
 )
 
-__all__ = ["MASKED", "REMEMBERED_CHARS", "UUID", "Masker", "mask_secrets"]
-
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What many ids are: no secret by its form, and each is another."""
 REMEMBERED_CHARS = 4_096

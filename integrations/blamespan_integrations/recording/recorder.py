@@ -35,8 +35,6 @@ from blamespan_integrations.recording.spans import (
     span_limits,
 )
 
-__all__ = ["Recorder"]
-
 (_SPAN_KEY,) = trace.set_span_in_context(trace.INVALID_SPAN, Context())
 """Where OpenTelemetry's context holds the current span: contexts are made in one go with all that is ours."""
 

@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 from blamespan_integrations.recording.secret_patterns import MASKED, ScannedText, Secret, facts, is_placeholder
 
-__all__ = ["Meaning", "is_secret_value", "meaning_of", "secrets_by_key", "value_end"]
-
 
 class Meaning(Enum):
     """What a key says of its value."""

@@ -17,18 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = [
-    "LONGEST_SECRET",
-    "MASKED",
-    "ScannedText",
-    "Secret",
-    "facts",
-    "is_placeholder",
-    "secrets_by_form",
-    "secrets_in_statements",
-    "secrets_on_command_lines",
-]
-
 LONGEST_SECRET = 4_096
 """Characters a secret may have of which half a one is not recognized."""
 MASKED = "[masked]"

@@ -23,26 +23,6 @@ from blamespan.trace import Agent, AttributeValue, StepKind, Usage
 from blamespan_integrations.recording.content import ContentPolicy, Contents
 from blamespan_integrations.recording.exceptions import error_text, exception_event
 
-__all__ = [
-    "AGENT_KEY",
-    "CALL_KEY",
-    "STEP_CANCELLED",
-    "AgentSpan",
-    "Around",
-    "AttributeBudget",
-    "ChatSpan",
-    "RunOutcome",
-    "RunSpan",
-    "RunState",
-    "StepRef",
-    "ToolSpan",
-    "around",
-    "choose_extras",
-    "link_to",
-    "note_links",
-    "span_limits",
-]
-
 AGENT_KEY = otel_context.create_key("blamespan-agent")
 """Where the OpenTelemetry context holds the agent whose turn it is."""
 CALL_KEY = otel_context.create_key("blamespan-call")

@@ -15,8 +15,6 @@ from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.importing.selection import Selection, time_of
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 
-__all__ = ["Result", "Results", "analyze"]
-
 MAX_UNREADABLE: Final = 1_000
 """So many errors are kept; all are counted."""
 _ARROW_ROWS = 1_000

@@ -25,8 +25,6 @@ from blamespan.importing.recorded import importers
 from blamespan.importing.selection import Selection, time_of
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer, settings_of, tracer_options
 
-__all__ = ["analyze"]
-
 
 class _AsksPlugins(click.Command):
     """A command that takes the flags of the installed tracers; its help ends with what the importers read."""

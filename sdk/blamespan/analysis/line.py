@@ -28,8 +28,6 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection
 from blamespan.tracers import Tracer
 
-__all__ = ["Engine", "engine_for", "listed", "new_outcomes"]
-
 
 class Engine(Protocol):
     """Reads pieces and attributes their runs."""

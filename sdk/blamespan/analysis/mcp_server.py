@@ -40,8 +40,6 @@ from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 if TYPE_CHECKING:
     from mcp.server.fastmcp import FastMCP
 
-__all__ = ["FileRuns", "StoredRuns", "mcp", "mcp_server"]
-
 _MOST_SCANNED = 2_000
 """Stored runs that one call looks at: each is rebuilt from its spans."""
 _MOST_LISTED = 100

@@ -33,28 +33,6 @@ from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 
-__all__ = [
-    "BATCH_RUNS",
-    "AttributedOutcome",
-    "Finished",
-    "Found",
-    "Outcome",
-    "Result",
-    "Wanted",
-    "annotated_spans",
-    "attribute_recorded",
-    "batch_runs_of",
-    "batches",
-    "digest_of",
-    "done",
-    "failed",
-    "found_in",
-    "made",
-    "outcomes_of",
-    "results_among",
-    "runs_of_piece",
-]
-
 BATCH_RUNS = 64
 """Runs attributed at once: enough to keep a tracer busy, few enough to hold in memory."""
 _BATCH_STEPS = 4_000

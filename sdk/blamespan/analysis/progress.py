@@ -28,8 +28,6 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.sources import Piece
 from blamespan.importing.reading import watched_reading
 
-__all__ = ["Watched", "watched"]
-
 _NAME_CHARACTERS = 32
 
 

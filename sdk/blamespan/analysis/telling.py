@@ -21,8 +21,6 @@ from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.backends import open_writer
 
-__all__ = ["TABLE_ROWS", "ReadTally", "Tables", "WrittenBack"]
-
 TABLE_ROWS = 50
 _WRITTEN_AT_ONCE = 64
 

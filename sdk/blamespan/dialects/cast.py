@@ -8,8 +8,6 @@ from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
 from blamespan.genai_messages import Message
 
-__all__ = ["Cast"]
-
 _PREBUILT_NODES = ("model", "agent")
 """What the nodes of prebuilt agents are called; those agents go by the name of their graph."""
 

@@ -16,8 +16,6 @@ from blamespan.genai_messages import Message, dump_messages
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import AttributeValue
 
-__all__ = ["compose"]
-
 _KEPT = frozenset({words.CONVERSATION_ID, words.TOOL_DESCRIPTION, words.PROVIDER_NAME, words.REQUEST_MODEL})
 """Attributes that mean the same everywhere, and stay where a span has them."""
 _NO_ERRORS = ("GraphInterrupt", "GraphBubbleUp", "ParentCommand", "NodeInterrupt")

@@ -17,8 +17,6 @@ from blamespan.genai_messages import Message, Part
 from blamespan.json_text import parse_json
 from blamespan.trace import StepKind, Usage
 
-__all__ = ["Content", "Spoken"]
-
 _HANDOFF = re.compile(r"(?:transfer|handoff|hand_off)(?:_back)?_to_(.+)", re.IGNORECASE | re.DOTALL)
 """Names of the tools by which agents hand over, in every framework that does so by a tool call."""
 _ASKING = ("user", "human")

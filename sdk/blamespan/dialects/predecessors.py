@@ -16,8 +16,6 @@ from itertools import accumulate
 from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
 
-__all__ = ["Predecessors"]
-
 _MAX_LINKS = 64
 """Most steps one step is said to build on: a wide fan-in is wider only in a hostile trace."""
 

@@ -10,8 +10,6 @@ from blamespan.genai_messages import Message
 from blamespan.spans import Span
 from blamespan.trace import StepKind, Usage
 
-__all__ = ["Dialect", "Role", "SpanReading"]
-
 Role: TypeAlias = Literal["run", "chain", "agent", "tool", "model", "delivery", "other"]
 """What a span stands for.
 

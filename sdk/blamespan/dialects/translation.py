@@ -13,8 +13,6 @@ from blamespan.dialects.reading import Dialect, SpanReading
 from blamespan.plugins import load_entry, plugins
 from blamespan.spans import Span
 
-__all__ = ["in_our_words", "is_foreign", "load_dialects"]
-
 _logger = logging.getLogger("blamespan.dialects")
 _OUR_SCOPES = "blamespan"
 _STEP_ROLES = ("agent", "tool", "chain", "delivery")

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from blamespan.spans import Span
 
-__all__ = ["Tree"]
-
 Said = TypeVar("Said")
 
 _MAX_DEPTH = 128

@@ -20,8 +20,6 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection, time_of
 from blamespan.plugins import load_plugin, plugins
 
-__all__ = ["Address", "Backend", "Reader", "SpanReader", "Writer", "is_backend", "open_reader", "open_writer"]
-
 _GROUP = "blamespan.backends"
 _SECURE = "+https"
 _OPTIONS = ("since", "until", "limit")

@@ -21,18 +21,6 @@ from typing import Final
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.importing.reading import has_read
 
-__all__ = [
-    "MAX_LINE_BYTES",
-    "ZSTD_MAGIC",
-    "check_is_file",
-    "head_of",
-    "open_bytes",
-    "read_bytes",
-    "read_errors",
-    "read_lines",
-    "unzstd",
-]
-
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A longer line or document is refused: reading it as JSON would take ten times its size in memory."""
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"

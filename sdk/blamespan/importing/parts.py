@@ -20,8 +20,6 @@ from blamespan.rebuilding.continuing import MOST_PARTS, is_waiting, join_parts, 
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 
-__all__ = ["Answers", "SeparateParts", "join_runs", "part_ids", "runs_of_spans", "runs_of_trace"]
-
 
 class Answers:
     """Which parts of runs others go on from, as the links of spans say."""

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
-__all__ = ["HELD_CHARACTERS", "Told", "has_read", "held_share", "share_memory", "watched_reading"]
-
 HELD_CHARACTERS: Final = 96 * 1024 * 1024
 """Text that all processes of an analysis hold before spans go to disk; in memory about ten times as many bytes."""
 _MOST_SHARE, _LEAST_SHARE = HELD_CHARACTERS // 2, HELD_CHARACTERS // 16

@@ -14,19 +14,6 @@ from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = [
-    "STORE_FORMAT",
-    "Fault",
-    "Importer",
-    "Origin",
-    "PartId",
-    "RecordedRun",
-    "SpanImporter",
-    "StoreReader",
-    "importers",
-    "load_importer",
-]
-
 STORE_FORMAT: Final = "store"
 """Name of the format of our own store of runs."""
 _STORE_IMPORTER: Final = "store_importer"

@@ -12,8 +12,6 @@ from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import AttributeValue, MessageActionTrace, Outcome
 
-__all__ = ["RUN_WORDS", "Selection", "is_named", "nanoseconds_of", "time_of"]
-
 _AGO = re.compile(r"(\d{1,6})([smhdw])")
 _RUN_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

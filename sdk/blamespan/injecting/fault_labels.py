@@ -17,8 +17,6 @@ from blamespan.errors import ConfigError
 from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import Applied
 
-__all__ = ["FaultLabels"]
-
 _ROOM = 16
 """Blanks at the end of a line whose step is not known yet: a longer number is none of a run."""
 

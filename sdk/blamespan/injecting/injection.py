@@ -44,8 +44,6 @@ from blamespan.intercepting.boundaries import (
 from blamespan.intercepting.listeners import active, listen, stop_listening
 from blamespan.plugins import load_part
 
-__all__ = ["PLAN_VARIABLE", "Injection", "inject", "inject_from_environment"]
-
 PLAN_VARIABLE = "BLAMESPAN_INJECT"
 """Names a TOML file: what is injected into a program that is not to be touched."""
 

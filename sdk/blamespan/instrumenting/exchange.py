@@ -20,8 +20,6 @@ from blamespan.forking import call_at_worker_end
 from blamespan.instrumenting.exporting import EXPORTER_HANGS
 from blamespan.instrumenting.settings import exit_s
 
-__all__ = ["ExchangeableProvider", "LentExporter", "new_provider"]
-
 _logger = logging.getLogger("blamespan")
 _random = SystemRandom()
 

@@ -22,8 +22,6 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from blamespan.forking import renewed_after_fork
 from blamespan.host_safety import shield_host
 
-__all__ = ["EXPORTER_HANGS", "AllExporters", "PresentExporter", "refuses"]
-
 _logger = logging.getLogger("blamespan")
 
 EXPORTER_HANGS: Final = (

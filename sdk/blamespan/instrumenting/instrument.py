@@ -32,8 +32,6 @@ from blamespan.instrumenting.settings import ContentSettings, Mask, links_checkp
 from blamespan.plugins import load_entry, load_part, plugins
 from blamespan.tracers import DEFAULT_TRACER, load_maker
 
-__all__ = ["instrument", "uninstrument"]
-
 _logger = logging.getLogger("blamespan")
 _GROUP = "opentelemetry_instrumentor"
 _EXPORTERS_GROUP = "opentelemetry_traces_exporter"

@@ -11,8 +11,6 @@ from typing import Any
 from blamespan import conventions
 from blamespan.errors import ConfigError
 
-__all__ = ["CAPTURE_CONTENT", "CONTENT_ARGUMENTS", "ContentSettings", "Mask", "exit_s", "links_checkpoints"]
-
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The standard variable that says whether contents may be recorded.
 

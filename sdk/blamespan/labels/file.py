@@ -17,8 +17,6 @@ from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.files import read_lines
 from blamespan.labels.people import PersonLabel
 
-__all__ = ["LABELS_FILE", "LabelsFile", "hold_lock", "read_labels", "sync_folder"]
-
 LABELS_FILE: Final = "labels.jsonl"
 """Name of the file beside the traces, where nobody says another."""
 

@@ -22,18 +22,6 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = [
-    "INJECT",
-    "REPLAY",
-    "DecisiveStep",
-    "LabelAnswer",
-    "LabelSource",
-    "PersonLabel",
-    "ShownVerdict",
-    "by_run",
-    "step_of",
-]
-
 LabelAnswer: TypeAlias = Literal["agrees", "corrects", "no_failure", "no_agent", "failed", "injected", "unsure"]
 """`agrees` with the verdict shown; `corrects` it, or gives one where none was shown; there was `no_failure`; it failed,
 but by `no_agent`'s fault; it `failed`, and by whom is not said; a fault was `injected` into a step, and how the run

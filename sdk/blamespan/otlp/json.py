@@ -22,8 +22,6 @@ from blamespan.errors import MalformedSpan
 from blamespan.json_text import parse_deep_json
 from blamespan.otlp.plain import plain_request
 
-__all__ = ["request_from_document", "request_from_json", "request_to_document", "request_to_json"]
-
 _GROUPS = ("resourceSpans", "resource_spans")
 _SCOPED = ("scopeSpans", "scope_spans")
 _IDS = ("traceId", "trace_id", "spanId", "span_id", "parentSpanId", "parent_span_id")

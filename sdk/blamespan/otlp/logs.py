@@ -21,8 +21,6 @@ from blamespan.json_text import parse_deep_json
 from blamespan.otlp.proto import mapping
 from blamespan.spans import Span, SpanEvent
 
-__all__ = ["EventsOfSpans", "are_logs", "logs_from_document", "logs_from_json", "message_events", "with_events"]
-
 EventsOfSpans = Mapping[tuple[str, str], Sequence[SpanEvent]]
 """Events by the trace's and the span's id."""
 

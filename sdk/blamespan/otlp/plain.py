@@ -23,8 +23,6 @@ from opentelemetry.proto.common.v1.common_pb2 import (
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-__all__ = ["plain_request"]
-
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _MAX_DEPTH = 16
 """Of values in values: protobuf's mapping refuses what is nested a hundred deep."""

@@ -14,8 +14,6 @@ from blamespan.errors import MalformedSpan
 from blamespan.spans import Attributes, Scope, Span, SpanEvent, SpanLink
 from blamespan.trace import AttributeValue, StepStatus
 
-__all__ = ["spans_from_proto", "spans_to_proto"]
-
 _KINDS = {
     trace_pb2.Span.SPAN_KIND_SERVER: SpanKind.SERVER,
     trace_pb2.Span.SPAN_KIND_CLIENT: SpanKind.CLIENT,

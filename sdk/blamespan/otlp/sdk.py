@@ -14,8 +14,6 @@ from blamespan.errors import MalformedSpan
 from blamespan.spans import Attributes, Scope, Span, SpanEvent, SpanLink
 from blamespan.trace import StepStatus
 
-__all__ = ["span_from_sdk", "span_to_sdk"]
-
 _STATUSES: dict[StatusCode, StepStatus] = {
     StatusCode.UNSET: "unset",
     StatusCode.OK: "ok",

@@ -16,8 +16,6 @@ from functools import partial
 from types import FrameType
 from typing import Any, Final
 
-__all__ = ["Awaiters", "current_task", "waiting"]
-
 _MOST_FUTURES: Final = 64
 _MOST_FRAMES: Final = 400
 _FUTURE_OF = {

@@ -21,8 +21,6 @@ from weakref import WeakSet, ref
 from blamespan.outcomes.awaiting import current_task, waiting
 from blamespan.outcomes.run_results import ResultKey, conversation_of, key_of
 
-__all__ = ["MOST_RUNS", "OutcomeTaker", "RecentRun", "RecentRuns"]
-
 MOST_RUNS: Final = 1_000
 """Runs that are known; of more, the latest."""
 _MOST_OF_TRACE: Final = 8

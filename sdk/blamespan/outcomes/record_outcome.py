@@ -20,8 +20,6 @@ from blamespan.errors import ConfigError
 from blamespan.host_safety import shield_host
 from blamespan.outcomes.recent_runs import MOST_RUNS, OutcomeTaker, RecentRun, RecentRuns
 
-__all__ = ["OutcomeTaker", "record_outcome", "run_begins", "run_ends"]
-
 _log = logging.getLogger("blamespan")
 _RUN_KEY = otel_context.create_key("blamespan-outcome")
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import islice
 from typing import Any, Final, cast
 
-__all__ = ["ResultKey", "conversation_of", "key_of"]
-
 _MOST_KEYS: Final = 64
 _MOST_DEPTH: Final = 6
 _MOST_VALUES: Final = 2_000

@@ -18,17 +18,6 @@ from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import Agent, MessageActionTrace
 
-__all__ = [
-    "MOST_PARTS",
-    "WAITS",
-    "RebuiltRun",
-    "is_waiting",
-    "join_parts",
-    "link_to_earlier",
-    "part_of_verdict",
-    "rebuild_with_earlier",
-]
-
 WAITS: Final = "the run waits for an answer from outside: it is judged with the run that goes on from here"
 """Why a part that waits has no verdict."""
 MOST_PARTS: Final = 16

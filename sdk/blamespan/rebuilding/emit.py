@@ -16,8 +16,6 @@ from blamespan.rebuilding.step_inputs import input_texts
 from blamespan.spans import Scope, Span, SpanLink
 from blamespan.trace import Agent, AttributeValue, MessageActionTrace, Step
 
-__all__ = ["emit", "run_span_id"]
-
 _SCOPE = Scope("blamespan.emit", __version__)
 
 

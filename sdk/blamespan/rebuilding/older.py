@@ -11,8 +11,6 @@ from blamespan.rebuilding.state_text import unwrapped, unwrapped_task
 from blamespan.spans import Span
 from blamespan.trace import AttributeValue
 
-__all__ = ["in_current_form"]
-
 _SCOPE = "blamespan.langgraph"
 
 

@@ -23,8 +23,6 @@ from blamespan.rebuilding.step_inputs import InputText, input_texts
 from blamespan.spans import Span
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, Usage
 
-__all__ = ["OWNED_KEYS", "outcome_of", "rebuild", "rebuild_run", "step_content"]
-
 OWNED_KEYS = frozenset(
     {
         words.OPERATION,

@@ -16,8 +16,6 @@ from blamespan.dialects import in_our_words, is_foreign
 from blamespan.errors import MalformedSpan
 from blamespan.spans import Span
 
-__all__ = ["Run", "is_step", "is_told_step", "split_runs"]
-
 _STEP_OPERATIONS = {conventions.OPERATION_AGENT, conventions.OPERATION_TOOL}
 
 

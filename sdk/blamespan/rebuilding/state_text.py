@@ -13,8 +13,6 @@ from typing import Any
 
 from blamespan.json_text import parse_json
 
-__all__ = ["state_lines", "state_text", "task_entries", "task_lines", "unwrapped", "unwrapped_task"]
-
 _MESSAGE_KINDS = frozenset(
     {"human", "user", "ai", "assistant", "AIMessageChunk", "system", "developer", "tool", "function"}
 )

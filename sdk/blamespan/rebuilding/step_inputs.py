@@ -15,8 +15,6 @@ from blamespan import conventions as words
 from blamespan.genai_messages import texts_by_role, texts_of
 from blamespan.spans import Span
 
-__all__ = ["InputText", "StepTexts", "input_texts"]
-
 _KEY = re.compile(r"[\w .\-\[\]]{1,60}:(?:\s+|$)")
 """What stands before a value of a state, or before the words of somebody who is quoted: `plan: `, `writer: `."""
 _ITEM = "\n- "

@@ -14,8 +14,6 @@ from blamespan.spans import Span
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step
 
-__all__ = ["NOON", "STEP_NS", "in_project", "run_spans", "trace_of", "verdicts", "without_root"]
-
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STEP_NS = 1_000_000_000
 

@@ -20,8 +20,6 @@ from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.spans import Span
 from blamespan_collector.jaeger.conversion import ui_trace
 
-__all__ = ["Answer", "Asked", "Server", "jaeger", "jaeger_v1", "langfuse", "phoenix", "served", "tempo"]
-
 
 @dataclass(frozen=True)
 class Asked:

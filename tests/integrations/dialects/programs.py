@@ -11,8 +11,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PROGRAMS", "TASK"]
-
 TASK = "Write a line about the sea."
 PLAN = "Plan: the worker writes one line about the sea and counts its words."
 DRAFT = "The sea is wide."

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-__all__ = ["PROGRAMS"]
-
 TASK = "Write a line about the sea."
 
 

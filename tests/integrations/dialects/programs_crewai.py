@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PROGRAMS"]
-
 
 def crew(verdict: str = "Four words. Make it longer.", *, counts: bool = True) -> None:
     """A crew of two agents, one after the other; the second calls a tool.

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PROGRAMS"]
-
 
 def handoff(verdict: str = "Four words. Make it longer.", *, counts: bool = True) -> None:
     """A writer that hands over to a critic, who calls a tool before it answers.

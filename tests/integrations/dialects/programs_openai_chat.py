@@ -12,8 +12,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-__all__ = ["PROGRAMS"]
-
 REPLIES = ["The sea is wide.", "Four words. Make it longer."]
 
 

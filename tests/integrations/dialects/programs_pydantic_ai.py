@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["PROGRAMS"]
-
 
 def desk(verdict: str, *, counts: bool = True) -> None:
     """A writer has a critic look at its line, in a tool, and answers with the verdict; the critic counts with a tool.

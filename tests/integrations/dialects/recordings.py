@@ -16,8 +16,6 @@ from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["ASPECTS", "FOLDER", "HIDDEN", "NAMES", "kept", "logs_of", "run_of", "runs_of", "trace_of", "traces_of"]
-
 FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(path.name.removesuffix(".jsonl") for path in FOLDER.glob("*.jsonl"))
 HIDDEN = {

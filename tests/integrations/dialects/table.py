@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.integrations.dialects.recordings import ASPECTS
 
-__all__ = ["KEPT_OF_AUTOGEN", "KEPT_OF_LANGGRAPH", "table"]
-
 _ALL = ASPECTS
 
 

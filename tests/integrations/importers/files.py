@@ -17,25 +17,6 @@ from blamespan.trace import MessageActionTrace
 from tests.integrations.dialects.recordings import FOLDER, HIDDEN
 from tests.integrations.drawing import draw
 
-__all__ = [
-    "BRANCHES",
-    "FIXTURES",
-    "IMPORTERS",
-    "NODES",
-    "NODES_BY_ROUNDS",
-    "ROUND_ROBIN",
-    "SWARM",
-    "drawn",
-    "errors_in",
-    "groups_of",
-    "matching",
-    "read",
-    "runs_in",
-    "text",
-    "traces_in",
-    "with_status",
-]
-
 IMPORTERS = list(importers())
 FIXTURES = Path(__file__).parent / "recorded"
 

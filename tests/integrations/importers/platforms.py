@@ -10,17 +10,6 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-__all__ = [
-    "dify_detail",
-    "dify_executions",
-    "dify_node",
-    "dify_stream",
-    "flatted",
-    "flowise_nodes",
-    "n8n_execution",
-    "n8n_run",
-]
-
 _START = {"order": "Order 7731", "topic": "refund"}
 _PROMPTS = [
     {"role": "system", "text": "You answer customers of a shop.", "files": []},

@@ -14,8 +14,6 @@ from typing import Any
 from blamespan.spans import Span
 from tests.integrations.dialects.recordings import traces_of
 
-__all__ = ["jaeger", "langfuse", "trail"]
-
 _TYPES = {bool: "bool", int: "int64", float: "float64", str: "string"}
 
 

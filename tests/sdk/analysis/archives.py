@@ -13,8 +13,6 @@ from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from tests.sdk.builders import small_run
 
-__all__ = ["archive", "numbered_run", "otlp_line"]
-
 
 def numbered_run(number: int) -> MessageActionTrace:
     """A run of its own: its number is its trace id, its task and what is said."""

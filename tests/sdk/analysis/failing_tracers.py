@@ -11,8 +11,6 @@ from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import MessageActionTrace
 from tests.sdk.fixed_tracer import LongestStepTracer
 
-__all__ = ["BatchingTracer", "DyingTracer", "PickyTracer"]
-
 
 class PickyTracer(LongestStepTracer):
     """Raises on a run whose task is a certain one, whatever shares the batch.

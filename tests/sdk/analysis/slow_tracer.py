@@ -9,8 +9,6 @@ from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
 from tests.sdk.fixed_tracer import LongestStepTracer
 
-__all__ = ["SlowTracer"]
-
 
 class SlowTracer(LongestStepTracer):
     """Sleeps for each run.

@@ -22,8 +22,6 @@ from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.spans import Span
 from blamespan_lab.learn.worker import WrittenFault
 
-__all__ = ["Done", "LearnFolder"]
-
 _RUNS, _JOURNAL = "runs.jsonl", "journal.jsonl"
 _VERSION: Final = 1
 

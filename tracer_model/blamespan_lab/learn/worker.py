@@ -30,8 +30,6 @@ from blamespan_lab.rerun.trials import try_corrections
 from blamespan_lab.rerun.user_program import UserProgram, load_program
 from blamespan_lab.rerun.worker_pool import send_error
 
-__all__ = ["CleanRun", "FaultRun", "Order", "RecordedTrial", "ReplayRun", "Worker", "WrittenFault", "serve"]
-
 _NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
 """Variables that would add faults of their own, or hide what happens."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from blamespan_lab.make.corpus.generate import OnBlock
     from blamespan_lab.make.corpus.probes import Report
 
-__all__ = ["generate", "probe"]
-
 _FOLDER = click.Path(path_type=Path)
 _PURPOSES = ("clean", "faulty", "harmless", "natural", "several")
 

@@ -23,9 +23,8 @@ from blamespan_lab.make.decision_steps import DecisionSteps, blamed_step, change
 from blamespan_lab.make.recording import Recording
 from blamespan_lab.make.run_labels import Decisive, FaultLabel, Purpose, RunLabel
 from blamespan_lab.make.simulation.agents.policy import Reply
-from blamespan_lab.make.simulation.program import Outcome, PolicyDecision, Program, Repairs
-
-__all__ = ["CounterfactualResult", "Recorded", "RecordedFaults", "examine"]
+from blamespan_lab.make.simulation.program import Outcome, Program, Repairs
+from blamespan_lab.make.simulation.simulated_run import PolicyDecision
 
 _Key = tuple[str, int]
 """A decision: the agent, and the number of the decision among its own."""

@@ -10,9 +10,7 @@ from blamespan import conventions as words
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.make.simulation.agents.policy import Reply, RequestedCall
-from blamespan_lab.make.simulation.program import PolicyDecision
-
-__all__ = ["DecisionSteps", "blamed_step", "changed_steps"]
+from blamespan_lab.make.simulation.simulated_run import PolicyDecision
 
 
 class DecisionSteps:

@@ -22,8 +22,6 @@ from blamespan.injecting.injection import Injection
 from blamespan.intercepting.boundaries import PlannedFault
 from blamespan_lab.make.simulation.random_stream import stable_seed
 
-__all__ = ["Recording"]
-
 ValueT = TypeVar("ValueT")
 
 _EPOCH_NS = 1_767_225_600_000_000_000

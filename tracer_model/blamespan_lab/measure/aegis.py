@@ -27,8 +27,6 @@ from blamespan_lab.train.lexical import fit, stack_rows
 from blamespan_tracer.numeric import sigmoid
 from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
 
-__all__ = ["AegisFigures", "AnswerFigures", "F1Scores", "evaluate_aegis", "figures", "tfidf_answers"]
-
 Pair: TypeAlias = tuple[str, str]
 PairAnswer: TypeAlias = Set[Pair]
 

@@ -13,8 +13,6 @@ from blamespan_lab.make.edits.generate import is_sound
 from blamespan_lab.measure.programs import mistaken_steps
 from blamespan_tracer.checks import CHECKS, apply_checks
 
-__all__ = ["CheckRates", "count_broken", "write_rates"]
-
 
 class CheckRates(TypedDict):
     """How often each check is broken, by corpus; a corpus that never breaks it is left out.

@@ -11,8 +11,6 @@ from blamespan.attribution import Attribution
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.statistics import percent
 
-__all__ = ["CleanFigures", "evaluate_clean", "hide_outcome"]
-
 
 class CleanFigures(TypedDict):
     """Of runs that succeeded: how many there are, how many raised an alarm, in percent, and how many no verdict.

@@ -23,18 +23,6 @@ from blamespan.tracers import Tracer
 from blamespan_lab.agent_names import resolve
 from blamespan_lab.statistics import alpha, consensus, expected_calibration_error, kappa, pairwise, percent, s_score
 
-__all__ = [
-    "FEW_LABELS",
-    "LEAST_IN_COMMON",
-    "Joined",
-    "LabelFigures",
-    "LabelledVerdict",
-    "Opinion",
-    "evaluate_labels",
-    "join_results",
-    "join_runs",
-]
-
 FEW_LABELS = 30
 """Below that many labelled runs the figures are anecdotes, and said to be."""
 LEAST_IN_COMMON = 10

@@ -10,8 +10,6 @@ from sklearn.metrics import roc_auc_score
 
 from blamespan_lab.train.outcome_head import KnownOutcomes, cross_fit, fit_head, predict
 
-__all__ = ["OutcomeFiguresOfFile", "evaluate_outcomes"]
-
 _SPLITS = 4
 """Figures of heads are means over so many splits by task."""
 

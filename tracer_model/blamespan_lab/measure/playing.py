@@ -44,8 +44,6 @@ from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.rerun.feedback.retrying import record_spans
 
-__all__ = ["play"]
-
 _HANDOFF = "transfer_to_"
 _MASK = re.compile(r"\[masked[a-z]*\]")
 _INFO = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=False)

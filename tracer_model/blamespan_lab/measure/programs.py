@@ -19,8 +19,6 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import Tracer
 from blamespan_lab.measure.clean import hide_outcome
 
-__all__ = ["ProgramFigures", "ShareOfRuns", "evaluate_programs", "mistaken_steps"]
-
 _SHORTEST_WORD = 3
 """Characters of a word that says something: `not` does, `of` does not."""
 _WORD = re.compile(r"\w+(?:[.,:/@-]\w+)*")

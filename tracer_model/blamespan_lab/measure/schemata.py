@@ -20,8 +20,6 @@ from blamespan_tracer.schemata import ErrorSchema, SchemaMatch, SoundSteps, make
 from blamespan_tracer.schemata.findings import read_findings
 from blamespan_tracer.schemata.matching import match_findings
 
-__all__ = ["SchemaFigures", "evaluate_schemata"]
-
 _SIDES: Final = 2
 
 

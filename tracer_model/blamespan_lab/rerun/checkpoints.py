@@ -15,8 +15,6 @@ from blamespan_lab.rerun.playback import Correction, Playback, PromptWatcher
 from blamespan_lab.rerun.script import Script
 from blamespan_lab.rerun.user_program import Ran, UserProgram, answer_of, is_graph
 
-__all__ = ["go_on_from_checkpoint"]
-
 _THREAD = "blamespan"
 
 

@@ -32,8 +32,6 @@ from blamespan_lab.rerun.script import (
     read_arguments,
 )
 
-__all__ = ["Correction", "Playback", "ProgramChanged", "PromptWatcher", "current_attributes", "exception_of"]
-
 _MOST_SHOWN = 160
 """Characters of each side of a difference that are shown."""
 

@@ -16,16 +16,6 @@ from blamespan.json_text import parse_json
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = [
-    "RecordedAnswer",
-    "RecordedResult",
-    "Script",
-    "content_of_request",
-    "correct_answer",
-    "read_arguments",
-    "script_of",
-]
-
 _OF_TOOLS = ("tool_call", "tool_result")
 
 

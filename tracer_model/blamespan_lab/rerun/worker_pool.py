@@ -10,8 +10,6 @@ from typing import Any, Self
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.worker_processes import Channel, WorkerProcess
 
-__all__ = ["RunEnded", "WorkerPool", "send_error"]
-
 _START_S = 120.0
 """Within which a process must have imported what it runs."""
 

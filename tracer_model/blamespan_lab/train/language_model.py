@@ -54,18 +54,6 @@ from blamespan_tracer.alternatives.language_model import (
 from blamespan_tracer.alternatives.rendering import ANSWER_TAGS, RenderedRun, render_run
 from blamespan_tracer.numeric import softmax
 
-__all__ = [
-    "HeldOutFigures",
-    "LanguageModelData",
-    "LanguageModelRecipe",
-    "TrainedLanguageModel",
-    "bound_clip",
-    "collect_examples",
-    "make_reward_function",
-    "reward_answer",
-    "train_language_model",
-]
-
 History: TypeAlias = list[dict[str, Any]]
 """What a trainer logged, one row for each update."""
 

@@ -20,8 +20,6 @@ from blamespan_tracer.auto.step_model import MOST_EVIDENCE, EvidenceModel, StepM
 from blamespan_tracer.auto.step_prior import FURTHEST, StepPrior
 from blamespan_tracer.numeric import softmax
 
-__all__ = ["FailedSteps", "LabelledSteps", "cross_fit", "draw_folds", "fit_prior", "fit_step_model"]
-
 _ITERATIONS = 100
 _FOLDS = 5
 _NEVER = -1e9

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cache_folder"]
-
 
 def cache_folder(name: str) -> Path:
     """Return the folder *name* below `XDG_CACHE_HOME`, or else `~/.cache`; it may not be there yet."""

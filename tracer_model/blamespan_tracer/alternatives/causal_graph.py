@@ -33,8 +33,6 @@ from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import step_features
 from blamespan_tracer.checks import CHECKS, CheckResult, apply_checks
 
-__all__ = ["CausalGraphTracer", "find_phases"]
-
 _ALSO_ODD: Final = ("breaks off", "a wrong sum stands", "lacks what the task gives", "contradicts and stands")
 """What shows a step to be odd beside what networks know for that, and"""
 _ODD_IF_BROKEN: Final = ("text-whole", "task-kept")

@@ -9,8 +9,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Thresholds", "decide"]
-
 Floats: TypeAlias = NDArray[np.float32]
 Pair: TypeAlias = tuple[int, int]
 """Row of an agent and column of a mode."""

@@ -17,8 +17,6 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.errors import ConfigError
 from blamespan.http_client import HttpClient, HttpError, HttpLimits, ResponseTimeout, ResponseTooLarge, RetryPolicy
 
-__all__ = ["ATTEMPTS", "JUDGE", "MANIPULATOR", "SUITE", "Endpoint", "EndpointError"]
-
 MANIPULATOR = "BLAMESPAN_MANIPULATOR"
 """Names the variables of the endpoint that writes faults: `_URL` (`http://localhost:8000/v1`, up to and without
 `/chat/completions`), `_MODEL`, `_KEY` if it wants one, `_TIMEOUT_S`."""

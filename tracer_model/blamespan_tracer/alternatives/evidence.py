@@ -11,8 +11,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.tokens import cut_long_texts, find_words, is_number, sentences_of, split_sentences
 
-__all__ = ["MAX_QUOTE_CHARS", "quote_steps"]
-
 MAX_QUOTE_CHARS = 200
 """Longest quote: a sentence or two, well under what backends cut."""
 

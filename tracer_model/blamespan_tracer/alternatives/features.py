@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, Hashes, Places, Tokens, joint_hash, tokens_of
 
-__all__ = ["AgentFeatures", "agent_features", "in_batches", "read_batch"]
-
 _WORD, _SEATED_WORD, _OWN_WORD, _OPENING_WORD, _CONSTANT_WORD = 1, 2, 3, 4, 5
 """Namespaces of text features, kept apart under one hash: a word; a word said in this seat; a word nobody else
 says; a word of the agent's first step; a word of every step it takes, if it takes several."""

@@ -48,26 +48,6 @@ from blamespan_tracer.modes import MODES
 from blamespan_tracer.numeric import pointer_shares, softmax
 from blamespan_tracer.tokens import sentences_of
 
-__all__ = [
-    "MODE_OF",
-    "NOBODY",
-    "Calibration",
-    "Excerpt",
-    "LanguageModelTracer",
-    "Model",
-    "ModelAnswer",
-    "Prompts",
-    "Scored",
-    "Tokenizer",
-    "cut_to_fit",
-    "fingerprint",
-    "is_out_of_memory",
-    "load_base",
-    "parse_reply",
-    "write_question",
-    "write_reply",
-]
-
 Model: TypeAlias = Any
 """A `PreTrainedModel` or `PeftModel`: transformers makes its methods at run time, so its types say nothing."""
 

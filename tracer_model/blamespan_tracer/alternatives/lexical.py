@@ -24,8 +24,6 @@ from blamespan_tracer.alternatives.shares import answer_weights, begin_shares, s
 from blamespan_tracer.modes import can_show
 from blamespan_tracer.numeric import sigmoid
 
-__all__ = ["LexicalTracer"]
-
 BUNDLED = Path(__file__).parent / "weights" / "lexical.safetensors"
 
 _LEAST = 1e-6

@@ -29,8 +29,6 @@ from blamespan_tracer.alternatives.features import AgentFeatures
 from blamespan_tracer.tokens import Hashes
 from blamespan_tracer.weights_file import read_weights, write_weights
 
-__all__ = ["SEAT_WEIGHT", "AgentScores", "Lexicon", "question_digest", "scaled"]
-
 FORMAT = "blamespan-lexicon-2"
 """Changes whenever a file written before can no longer be read."""
 

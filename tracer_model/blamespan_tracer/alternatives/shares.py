@@ -14,8 +14,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["answer_weights", "begin_shares", "suspicion"]
-
 Floats: TypeAlias = NDArray[np.float32]
 
 _FLOOR = 1e-6

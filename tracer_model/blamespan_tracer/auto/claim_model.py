@@ -26,17 +26,6 @@ from blamespan_tracer.ledger.equations import equations
 from blamespan_tracer.ledger.ledger import TASK, Contradiction, ContradictionKind
 from blamespan_tracer.weights_file import from_tensors, to_tensors
 
-__all__ = [
-    "CLAIM_FEATURES",
-    "MONOTONE",
-    "ClaimModel",
-    "ClaimRows",
-    "ClaimingStep",
-    "lay_out_steps",
-    "name_form",
-    "read_claims",
-]
-
 Floats = NDArray[np.float32]
 
 _KINDS: Final[tuple[ContradictionKind, ...]] = get_args(ContradictionKind)

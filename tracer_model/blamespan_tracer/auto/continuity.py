@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["CONTINUITY_FEATURES", "continuity_features"]
-
 Floats = NDArray[np.float64]
 _Words: TypeAlias = tuple[Set[str], Set[str]]
 """Figures of a text, which are what begins with a digit, and its other words."""

@@ -16,8 +16,6 @@ from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Mention
 from blamespan_tracer.ledger.ledger import TASK, Claim, Contradiction
 
-__all__ = ["DoubtedClaim", "find_doubted_claims", "quote_steps"]
-
 _LEAST_OF_TOP = 0.1
 """Steps with less than this much of the most blamed step's share are not quoted: nobody blames them."""
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["find_loops", "fold_loops"]
-
 _LEAST_USELESS = 2
 """Useless steps of a loop: who asks once more may have had a reason."""
 

@@ -20,19 +20,6 @@ from blamespan_tracer.checks.alarms import weight_of
 from blamespan_tracer.ledger import Claim, Ledger, read_ledger
 from blamespan_tracer.ledger.ledger import Contradiction, ContradictionKind
 
-__all__ = [
-    "DOUBTS",
-    "ObservedRun",
-    "count_claims",
-    "find_repeat",
-    "judge_claims",
-    "measure_contradiction",
-    "measure_doubts",
-    "measure_support",
-    "observe",
-    "strongest_contradiction",
-]
-
 DOUBTS: Final = (*get_args(ContradictionKind), "no source")
 """What may speak against a claim: the kinds of contradictions, and that it has no source."""
 

@@ -9,8 +9,6 @@ from itertools import groupby
 from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace, Step
 
-__all__ = ["order_parallel_calls", "restore_order"]
-
 
 def order_parallel_calls(trace: MessageActionTrace) -> tuple[MessageActionTrace, list[int]]:
     """Return the run with parallel calls in the order of their words, and the place of each of its steps in *trace*.

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.continuity import CONTINUITY_FEATURES, continuity_features
 
-__all__ = ["PLAIN_FEATURES", "plain_features"]
-
 Floats = NDArray[np.float64]
 
 _WORDS = re.compile(r"[^\W\d_]+")

@@ -21,18 +21,6 @@ from blamespan_tracer.auto.step_prior import StepPrior
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import from_tensors, to_tensors
 
-__all__ = [
-    "EVIDENCE_FEATURES",
-    "MOST_EVIDENCE",
-    "EvidenceModel",
-    "Floats",
-    "StepModel",
-    "StepScores",
-    "describe_step",
-    "evidence_features",
-    "set_lead",
-]
-
 EVIDENCE_FEATURES = (
     "likeliest wrong claim",
     "second",

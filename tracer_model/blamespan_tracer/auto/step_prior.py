@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
 from blamespan_tracer.weights_file import from_tensors, to_tensors
 
-__all__ = ["FURTHEST", "PRIOR_FEATURES", "StepPrior", "prior_features"]
-
 Floats = NDArray[np.float64]
 
 _USUAL_LENGTH = 2.5

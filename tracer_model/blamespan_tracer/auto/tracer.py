@@ -33,8 +33,6 @@ from blamespan_tracer.modes import mode_of, mode_of_step
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.step_head import StepHead, step_head_in_use
 
-__all__ = ["AutoTracer", "ReadRun"]
-
 _log = logging.getLogger(__name__)
 
 _REPETITION = MAST["FM-1.3"]

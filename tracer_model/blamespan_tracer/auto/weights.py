@@ -17,8 +17,6 @@ from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, EvidenceModel, S
 from blamespan_tracer.auto.step_prior import PRIOR_FEATURES, StepPrior
 from blamespan_tracer.weights_file import read_weights, write_weights
 
-__all__ = ["BUNDLED", "FORMAT", "AutoWeights"]
-
 BUNDLED = Path(__file__).parents[1] / "weights" / "auto.safetensors"
 """The weights that come with the package."""
 

@@ -19,18 +19,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.bundled import CHECKS
 from blamespan_tracer.checks.check import Check, CheckResult
 
-__all__ = [
-    "MOST_SOUND_RUNS",
-    "PLAYED",
-    "SOUND_RATES",
-    "failure_score_of",
-    "find_alarms",
-    "raises_alarm",
-    "sound_rates",
-    "weigh",
-    "weight_of",
-]
-
 SOUND_RATES = Path(__file__).parents[1] / "weights" / "check_rates.json"
 
 MOST_SOUND_RUNS = 0.01

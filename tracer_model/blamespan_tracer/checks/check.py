@@ -32,21 +32,6 @@ from blamespan_tracer.ledger import Ledger, find_values, read_ledger
 from blamespan_tracer.modes import mode_of
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences, text_ends
 
-__all__ = [
-    "MAX_QUOTE_CHARS",
-    "Check",
-    "CheckResult",
-    "Examine",
-    "ExaminedRun",
-    "FindInStep",
-    "Finding",
-    "Outcome",
-    "Source",
-    "apply_checks",
-    "check",
-    "step_check",
-]
-
 _log = logging.getLogger(__name__)
 
 MAX_QUOTE_CHARS = 200

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from blamespan.importing.recorded import RecordedRun
     from blamespan_tracer.checks.check import Check, CheckResult
 
-__all__ = ["checks"]
-
 
 @click.command()
 @click.argument("traces", nargs=-1)

@@ -15,8 +15,6 @@ from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
 from blamespan_tracer.checks.toml_rules import read_toml_checks
 from blamespan_tracer.checks.usual_course import usual_courses_in_use
 
-__all__ = ["CHECKS_VARIABLE", "apply_checks_in_use", "checks_in_use", "digest_files", "installed_checks"]
-
 CHECKS_VARIABLE = "BLAMESPAN_CHECKS"
 """Environment variable: TOML files with further checks, separated like `PATH`."""
 

@@ -18,8 +18,6 @@ from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.ledger.values import Value, dimension_of, find_values
 from blamespan_tracer.tokens import find_words, split_sentences, text_ends
 
-__all__ = ["MESSAGE_CHECKS"]
-
 _MAX_CHARS = 8_000
 """Of a longer message its end is read; 97 % are shorter."""
 

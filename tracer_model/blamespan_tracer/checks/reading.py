@@ -12,8 +12,6 @@ from blamespan_tracer.ledger import Claim, Ledger
 from blamespan_tracer.own_words import OwnWords
 from blamespan_tracer.tokens import find_words, has_several_words, is_number, text_ends
 
-__all__ = ["LEAST_CHARS", "REPEATED", "ReadStep", "StepReader", "read_steps"]
-
 REPEATED, LEAST_CHARS = 0.9, 60
 """Share of a message from which on it is a repetition, and length of a message that can be one."""
 

@@ -29,8 +29,6 @@ from blamespan.taxonomy import mode
 from blamespan.trace import AgentRole, Step, StepKind, StepStatus
 from blamespan_tracer.checks.check import Check, ExaminedRun, Finding, Outcome
 
-__all__ = ["RuleScope", "StepPattern", "StepRule", "Suspect", "read_toml_checks"]
-
 RuleScope: TypeAlias = Literal["step", "result", "before", "after", "task", "run"]
 """Where to look: in the step itself, in what tools answered to it, in earlier steps, in later steps, in the task, or in
 all steps of the run."""

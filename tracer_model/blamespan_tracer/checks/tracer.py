@@ -11,8 +11,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
 from blamespan_tracer.checks.in_use import checks_in_use, digest_files
 
-__all__ = ["ChecksTracer", "attribute_results"]
-
 _MAX_EVIDENCE = 3
 _REST = 0.5
 """What all later broken checks weigh together, beside 1 for the first: the step that broke first stays decisive."""

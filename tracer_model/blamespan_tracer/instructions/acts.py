@@ -13,8 +13,6 @@ from blamespan_tracer.instructions.demands import Demand, DemandKind, count_unit
 from blamespan_tracer.instructions.languages import find_language
 from blamespan_tracer.ledger.values import find_values
 
-__all__ = ["FORM_KINDS", "Act", "ObeyedSide", "judge_act"]
-
 ObeyedSide: TypeAlias = Literal["higher", "lower"]
 """Which of the two demands an act obeys."""
 

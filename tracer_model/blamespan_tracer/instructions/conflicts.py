@@ -22,8 +22,6 @@ from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.instructions.acts import FORM_KINDS, Act, ObeyedSide, judge_act
 from blamespan_tracer.instructions.demands import KINDS, Demand, DemandKind, are_opposed, can_be_rule, read_demands
 
-__all__ = ["InstructionConflict", "Speaker", "StatedDemand", "find_conflicts"]
-
 Speaker: TypeAlias = Literal["system", "user", "orchestrator", "agent", "tool"]
 """Who demands something, from the highest rank down; what documents say counts as a tool's."""
 

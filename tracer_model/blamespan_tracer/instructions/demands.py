@@ -20,8 +20,6 @@ from blamespan_tracer.instructions.languages import LANGUAGES
 from blamespan_tracer.ledger.values import Value, dimension_of, find_values
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, split_sentences
 
-__all__ = ["KINDS", "Demand", "DemandKind", "are_opposed", "can_be_rule", "count_units", "read_demands", "stems_of"]
-
 DemandKind: TypeAlias = Literal[
     "language", "format", "length", "tool", "limit", "word", "secret", "approval", "topic", "act", "choice"
 ]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["LANGUAGES", "find_language"]
-
 _COMMON: Final = {
     "english": "the and is of to in you it that for on with are this be will not your have from at or can",
     "german": "der die das und ist nicht ein eine sie es den von zu mit auf für im dem wird ihnen des auch sich aus am",

@@ -7,8 +7,6 @@ from typing import Final
 
 from blamespan_tracer.ledger.values import Value
 
-__all__ = ["dates_itself"]
-
 _MAX_CHARS: Final = 120
 """A heading, and the words of an appointment, stand so near to the moment."""
 

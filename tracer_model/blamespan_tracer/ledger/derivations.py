@@ -13,18 +13,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_OPERANDS",
-    "Calculation",
-    "Explanation",
-    "date_surprise",
-    "differences",
-    "explain_number",
-    "find_calculation",
-    "find_count",
-    "time_surprise",
-]
-
 MOST_OPERANDS = 48
 """Operands of one calculation are looked for among so many numbers: each pair of them is tried."""
 

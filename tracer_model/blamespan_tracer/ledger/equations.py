@@ -21,8 +21,6 @@ from itertools import islice, pairwise
 
 from blamespan_tracer.tokens import NUMBER_PATTERN
 
-__all__ = ["Equation", "calculations", "equations", "is_common", "spell_number", "value_of"]
-
 _NUMBER = re.compile(NUMBER_PATTERN)
 _COMMON = frozenset((24.0, 30.0, 60.0, 100.0, 180.0, 360.0, 365.0, 1000.0, 3600.0))
 """Numbers of more than a dozen that need no source."""

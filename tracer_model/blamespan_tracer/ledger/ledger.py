@@ -25,8 +25,6 @@ from blamespan_tracer.ledger.derivations import (
 )
 from blamespan_tracer.ledger.values import LENGTH_WITHOUT_YEAR, OPPOSITES, Form, Value, find_values
 
-__all__ = ["TASK", "Claim", "Contradiction", "HeldStep", "Ledger", "LedgerReader", "Mention", "read_ledger"]
-
 _V = TypeVar("_V")
 
 TASK: Final = -1

@@ -23,8 +23,6 @@ from blamespan_tracer.ledger.derivations import MOST_OPERANDS, find_calculation,
 from blamespan_tracer.ledger.ledger import TASK, Claim, Ledger, Mention, read_ledger
 from blamespan_tracer.ledger.values import Form, Value, find_values
 
-__all__ = ["Ancestor", "AncestorKind", "AnswerProvenance", "follow_answer", "is_quickly_read", "trace_answer"]
-
 AncestorKind: TypeAlias = Literal["task", "input", "tool", "user", "agent", "calculation", "unsupported"]
 """Where a mention stands: in the task, in what a step was given, in what a tool answered or a user said. Of an agent's
 step: `agent` repeats an earlier mention, `calculation` follows from others, `unsupported` has no source."""

@@ -17,8 +17,6 @@ from typing import Any, Final, TypeAlias
 
 from blamespan_tracer.ledger.values import Value
 
-__all__ = ["Cell", "Row", "Table", "find_tables", "fold_word", "words_of"]
-
 _MAX_TABLES: Final = 40
 """Tables of one text that are read."""
 _MAX_ROWS: Final = 2_000

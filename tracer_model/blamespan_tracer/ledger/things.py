@@ -20,8 +20,6 @@ from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.ledger.records import Row, Table, find_tables
 from blamespan_tracer.ledger.values import Form, Value, find_values
 
-__all__ = ["SourceRow", "SourceTable", "Statement", "Things", "read_things"]
-
 Key: TypeAlias = tuple[Form, str]
 
 _MAX_CHARS: Final = 40_000

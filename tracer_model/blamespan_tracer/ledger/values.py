@@ -13,8 +13,6 @@ from decimal import Decimal
 from threading import Lock
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["LENGTH_WITHOUT_YEAR", "OPPOSITES", "Form", "Value", "dimension_of", "find_values"]
-
 Form: TypeAlias = Literal["number", "date", "time", "identifier", "name", "quotation", "opposite"]
 """What a value is. A number keeps its sign; an opposite is a word such as `rose`, against which `fell` stands."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from blamespan_tracer.schemata.file import SchemataFile
     from blamespan_tracer.schemata.schema import SeenFailure
 
-__all__ = ["schemata"]
-
 _PATH = click.Path(path_type=Path)
 _Command = Callable[..., None]
 _FILE = click.option(

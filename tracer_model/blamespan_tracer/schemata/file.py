@@ -23,15 +23,6 @@ from blamespan.labels.file import hold_lock, sync_folder
 from blamespan.plugins import load_part
 from blamespan_tracer.schemata.schema import ErrorSchema, SeenFailure, Signature, read_schema
 
-__all__ = [
-    "SCHEMATA_FILE",
-    "SCHEMATA_VARIABLE",
-    "SchemataFile",
-    "schemata_file",
-    "schemata_in_use",
-    "write_schema",
-]
-
 SCHEMATA_FILE: Final = "schemata.toml"
 """Name of the file beside the collector's store, where nobody says another."""
 

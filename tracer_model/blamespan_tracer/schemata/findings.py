@@ -17,8 +17,6 @@ from blamespan_tracer.checks.in_use import apply_checks_in_use
 from blamespan_tracer.ledger import Ledger, find_values, read_ledger
 from blamespan_tracer.tokens import text_ends
 
-__all__ = ["LEAST_STRENGTH", "StepFindings", "abstract_words", "fold_agent", "pairs_of", "read_findings"]
-
 LEAST_STRENGTH: Final = 2.0
 """In nats: what speaks less than that against a claim is no sign of failure."""
 

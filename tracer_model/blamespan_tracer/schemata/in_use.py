@@ -9,8 +9,6 @@ from blamespan_tracer.schemata.file import schemata_in_use
 from blamespan_tracer.schemata.matching import match_schemata
 from blamespan_tracer.schemata.recurrences import Recurrences, began_at
 
-__all__ = ["MatchedFailure", "known_failures"]
-
 _MAX_STEPS = 50_000
 
 

@@ -17,8 +17,6 @@ from blamespan_tracer.schemata.matching import match_findings
 from blamespan_tracer.schemata.schema import DEFAULT_THRESHOLD, ErrorSchema, SeenFailure, Signature
 from blamespan_tracer.tokens import sentences_of
 
-__all__ = ["SoundSteps", "make_schema"]
-
 _MAX_FINDINGS: Final = 5
 """The rarest findings of a step that a signature asks for."""
 _MOST_USUAL: Final = 0.02

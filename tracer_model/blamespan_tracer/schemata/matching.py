@@ -18,8 +18,6 @@ from blamespan_tracer.ledger import Ledger
 from blamespan_tracer.schemata.findings import StepFindings, abstract_words, pairs_of, read_findings
 from blamespan_tracer.schemata.schema import ErrorSchema, Signature
 
-__all__ = ["SchemaMatch", "match_findings", "match_schemata"]
-
 _OWN_WEIGHT: Final = 4.0
 """What the findings count by themselves, or the wording: either of them makes a failure known, so each has a score."""
 

@@ -10,8 +10,6 @@ from typing import Final
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.schemata.schema import ErrorSchema
 
-__all__ = ["Recurrences", "began_at"]
-
 _WEEK: Final = timedelta(days=7)
 _ORDINALS: Final = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ID_DIGITS: Final = 8

@@ -12,8 +12,6 @@ from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import StepKind
 
-__all__ = ["DEFAULT_THRESHOLD", "MAX_TEXT_CHARS", "ErrorSchema", "SeenFailure", "Signature", "read_schema"]
-
 DEFAULT_THRESHOLD: Final = 0.7
 """Score from which on a step matches, where no sound run asks for more."""
 

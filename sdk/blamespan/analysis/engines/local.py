@@ -33,8 +33,6 @@ from blamespan.cores import cores
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.tracers import Tracer, settings_of
 
-__all__ = ["LocalEngine", "tracer_for_others"]
-
 _WORTH_A_PROCESS_BYTES = 4 * 1024 * 1024
 """Less is done before a worker process has started."""
 _WORTH_A_PROCESS_BATCHES = 4

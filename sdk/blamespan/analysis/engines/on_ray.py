@@ -21,8 +21,6 @@ from blamespan.importing.reading import share_memory
 from blamespan.plugins import require
 from blamespan.tracers import Tracer
 
-__all__ = ["RayEngine"]
-
 
 class RayEngine:
     """Attributes the runs of pieces on a Ray cluster: the one that `RAY_ADDRESS` names, else one of this machine.

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from blamespan.analysis.sources import Piece
 
-__all__ = ["Giant", "units_of", "weight"]
-
 _UNIT_BYTES = 2 * 1024 * 1024
 _UNIT_PIECES = 64
 _UNPACKED = {".gz": 6, ".xz": 10, ".zst": 6}

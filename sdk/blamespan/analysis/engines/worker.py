@@ -21,8 +21,6 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import Tracer, load_tracer, settings_of
 from blamespan.worker_processes import Channel
 
-__all__ = ["Attribute", "PieceAttributor", "Read", "TracerOf", "Unit", "pass_note", "serve"]
-
 _NOTE_EVERY_S = 0.25
 _READ_AT_ONCE = 64
 

@@ -13,8 +13,6 @@ from blamespan.analysis.engines.worker import TracerOf, Unit, pass_note
 from blamespan.cores import shared_among
 from blamespan.worker_processes import WorkerProcess
 
-__all__ = ["Answers", "WorkerDied", "Workers"]
-
 _HELD_BYTES = 16 * 1024 * 1024
 """Answers of a unit that wait in memory; beyond, on disk, or the worker waits where they are being read."""
 

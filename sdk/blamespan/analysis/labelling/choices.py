@@ -8,8 +8,6 @@ from typing import Final
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import EXTENSION, MAST, ErrorMode, mode
 
-__all__ = ["MODES", "parse_mode"]
-
 MODES: Final[tuple[ErrorMode, ...]] = (
     *MAST.values(),
     *(extension for code, extension in EXTENSION.items() if code.startswith("X")),

@@ -24,8 +24,6 @@ from blamespan.plugins import load_part
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 
-__all__ = ["annotate"]
-
 
 @click.command(
     epilog="""\b

@@ -20,8 +20,6 @@ from blamespan.labels.people import LabelAnswer, PersonLabel, ShownVerdict
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["Dialogue", "Left", "said_by"]
-
 _HELP = """\
 a  agree with the verdict          n  no failure: the run did what it should
 s  another step (and mode)         x  it failed, but by no agent's fault

@@ -26,8 +26,6 @@ from blamespan.importing.parts import runs_of_spans
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
 
-__all__ = ["Journal", "JournalEntry"]
-
 _Key: TypeAlias = tuple[str, int | None, int]
 
 

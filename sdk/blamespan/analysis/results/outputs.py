@@ -18,8 +18,6 @@ from blamespan.analysis.results.rows import arrow_schema, as_arrow
 from blamespan.errors import ConfigError, NotWritten
 from blamespan.plugins import require
 
-__all__ = ["check_output", "write_lines", "write_rows", "write_spans"]
-
 _LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]+:/")
 """Begins a URL; a path object holds one slash of it."""

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from blamespan.analysis.outcomes import AttributedOutcome, Finished, Outcome, digest_of
 from blamespan.errors import UnreadableInput
 
-__all__ = ["RepeatedRun", "Repeats", "without_repeats"]
-
 _DONE_BEFORE = -1
 
 

@@ -30,8 +30,6 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["MAX_HEAD_CHARACTERS", "ROW_DEFAULTS", "arrow_schema", "as_arrow", "read_rows", "row_of", "started_at"]
-
 MAX_HEAD_CHARACTERS: Final = 500
 """How much of the task and of the decisive step's content a row quotes."""
 

@@ -24,18 +24,6 @@ from blamespan.pipeline import ask_part
 from blamespan.plugins import find_part, load_part
 from blamespan.trace import MessageActionTrace
 
-__all__ = [
-    "ShownAnswer",
-    "ShownClaim",
-    "ShownMention",
-    "Standing",
-    "answer_of",
-    "claims_as_json",
-    "last_word",
-    "mention_place",
-    "print_answer",
-]
-
 _logger = logging.getLogger("blamespan.claims")
 
 _MOST_CLAIMS: Final = 40

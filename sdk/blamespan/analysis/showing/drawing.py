@@ -24,8 +24,6 @@ from blamespan.attribution import Attribution
 from blamespan.guarding.recorded import GuardMark
 from blamespan.trace import Usage
 
-__all__ = ["Picture"]
-
 _SUSPECTS = 3
 _LINES, _LINES_OF_SUSPECT = 2, 4
 _WIDE = 100

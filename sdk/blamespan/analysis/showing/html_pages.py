@@ -13,8 +13,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from blamespan._version import __version__
 from blamespan.analysis.showing import legible
 
-__all__ = ["Drawing", "ShapeGroup", "SvgElement", "digest_source", "load_templates"]
-
 _SHARED = Path(__file__).parent / "templates"
 
 

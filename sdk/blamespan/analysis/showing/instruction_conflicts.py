@@ -15,8 +15,6 @@ from blamespan.pipeline import ask_part
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["DecidedConflict", "conflicts_of"]
-
 _logger = logging.getLogger("blamespan.instructions")
 
 _MAX_QUOTE_CHARS = 200

@@ -16,8 +16,6 @@ from blamespan.pipeline import ask_part
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["BrokenRule", "Judged", "has_rules", "rules_of"]
-
 _logger = logging.getLogger("blamespan.judges")
 
 _AT_ONCE = 1_000, 150_000

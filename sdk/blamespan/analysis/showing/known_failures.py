@@ -15,8 +15,6 @@ from blamespan.pipeline import ask_part
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["KnownFailure", "known_failures_of"]
-
 _logger = logging.getLogger("blamespan.schemata")
 
 

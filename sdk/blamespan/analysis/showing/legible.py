@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-__all__ = ["Passage", "clean", "duration", "iso_time", "number", "passages", "percent", "printable", "size", "when"]
-
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
 _DIRECTION = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """They turn the text around them: a reader would see other words than stand there."""

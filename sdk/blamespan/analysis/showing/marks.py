@@ -12,8 +12,6 @@ from rich.text import Text
 from blamespan.analysis.showing.legible import clean, passages, printable
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["AgentColumns", "Marks", "excerpt", "line", "marked", "marks_of", "rows", "shortened"]
-
 _COLOURS = ("cyan", "green", "magenta", "blue", "yellow", "bright_cyan", "bright_green", "bright_magenta")
 _EVIDENCE = "not dim black on yellow"
 _MAX_LANES = 12

@@ -11,8 +11,6 @@ from rich.table import Table
 
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ErrorMode, canonical
 
-__all__ = ["modes", "modes_page"]
-
 _TAXONOMIES: tuple[tuple[str, str, Mapping[str, ErrorMode]], ...] = (
     (
         "MAST",

@@ -6,8 +6,6 @@ import click
 
 from blamespan.analysis.showing.legible import printable
 
-__all__ = ["notice"]
-
 
 def notice(message: object) -> None:
     """Print one line on stderr; *message*, an error perhaps, may hold untrusted text."""

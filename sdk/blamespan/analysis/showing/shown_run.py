@@ -22,8 +22,6 @@ from blamespan.importing.selection import is_named
 from blamespan.plugins import load_part
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["SeveralRuns", "ShownRun", "chosen", "found_runs"]
-
 _LISTED = 50
 _NOT_WHOLE = "it names no task and has no span of the run itself: perhaps not all of it has come"
 

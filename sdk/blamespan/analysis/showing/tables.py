@@ -23,8 +23,6 @@ from blamespan.analysis.showing.verdicts import (
 from blamespan.attribution import NO_EVIDENCE, Attribution
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["RunTable", "print_run"]
-
 _AGENT, _DIGITS_OF_ID = 24, 8
 _HEX_ID = re.compile(r"[0-9a-f]{16,}")
 _UNNAMED_SERVICE = "unknown_service"

@@ -11,8 +11,6 @@ from blamespan.importing.files import head_of
 from blamespan.importing.recorded import Importer, SpanImporter, importers, load_importer
 from blamespan.sqlite_files import STORE_MARK, has_mark
 
-__all__ = ["data_files", "is_data", "runs_of_file", "store_in"]
-
 _COMPRESSED = {".gz", ".xz", ".zst"}
 _DATA = {".json", ".jsonl", ".ndjson", ".log", ".pb", ".binpb", ".csv", ".parquet", ".sqlite", ".db"}
 

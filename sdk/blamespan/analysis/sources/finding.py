@@ -22,8 +22,6 @@ from blamespan.importing.recorded import STORE_FORMAT, StoreReader, load_importe
 from blamespan.importing.selection import Selection
 from blamespan.plugins import load_part
 
-__all__ = ["folder_of", "is_stored_name", "pieces", "runs_in"]
-
 _STDIN = "-"
 _LOCAL = ("file", "local")
 _TRACES_AT_ONCE = 16

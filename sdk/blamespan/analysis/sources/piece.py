@@ -11,8 +11,6 @@ from blamespan.errors import ConfigError, MissingExtra, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection
 
-__all__ = ["ALL", "Found", "Piece"]
-
 ALL = Selection()
 
 Found: TypeAlias = "RecordedRun | UnreadableInput"

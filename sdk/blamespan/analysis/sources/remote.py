@@ -19,8 +19,6 @@ from blamespan.errors import ConfigError, MissingExtra, UnreadableInput
 from blamespan.http_client import TRANSIENT_STATUSES, RetryPolicy, parse_retry_after
 from blamespan.plugins import require
 
-__all__ = ["RemoteFile", "check_url", "fetched", "public_url", "remote_files"]
-
 RETRIES = RetryPolicy(attempts=3, first_wait_s=1.0)
 _SECRET = re.compile(r"(?i)(signature|^sig$|token|key|secret|passw|credential|auth)")
 _QUERY = re.compile(r"[?][^\s'\"<>)]+")

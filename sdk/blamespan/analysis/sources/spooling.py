@@ -15,8 +15,6 @@ from typing import IO
 from blamespan.errors import UnreadableInput
 from blamespan.importing.files import check_is_file
 
-__all__ = ["MAX_SPOOLED_BYTES", "PREFIX", "copy_bounded", "spool_pipe", "spool_stdin"]
-
 MAX_SPOOLED_BYTES = 64 * 1024**3
 """More from a pipe is refused: it would fill the disk of whoever forgot that it does not end."""
 PREFIX = "blamespan-"

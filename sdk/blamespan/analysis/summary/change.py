@@ -11,18 +11,6 @@ from blamespan.analysis.summary.facts import Fact
 from blamespan.analysis.summary.statistics import Share, compare_shares, difference_interval, holm
 from blamespan.analysis.summary.tally import Names, Tally
 
-__all__ = [
-    "CORRECTION",
-    "LEAST_FAILURES",
-    "METHODS",
-    "SIGNIFICANT",
-    "Part",
-    "Periods",
-    "ShareChange",
-    "Side",
-    "changes",
-]
-
 Side: TypeAlias = Literal["before", "after"]
 Part: TypeAlias = Literal["failed", "abstained", "agent", "mode"]
 

@@ -17,8 +17,6 @@ from typing import Final, TypeAlias
 
 from blamespan.analysis.summary.facts import Fact
 
-__all__ = ["Cluster", "clusters_of"]
-
 Weights: TypeAlias = dict[str, float]
 
 _NEAR: Final = 0.25

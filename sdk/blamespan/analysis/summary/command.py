@@ -27,8 +27,6 @@ from blamespan.analysis.summary.words import percent, points
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.selection import time_of
 
-__all__ = ["summary"]
-
 _PATH = click.Path(path_type=Path)
 _HINT = ". Results are made with: blamespan analyze TRACES --json > results.jsonl"
 _MOST_NAMED = 20

@@ -10,8 +10,6 @@ from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
 
-__all__ = ["as_document"]
-
 _MOST_NAMES = 1_000
 _MOST_CLUSTERS = 200
 _MOST_MOMENTS = 400

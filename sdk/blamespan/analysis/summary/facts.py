@@ -14,8 +14,6 @@ from blamespan.errors import UnreadableInput
 from blamespan.guarding.decisions import ACTIONS
 from blamespan.trace import Outcome
 
-__all__ = ["Fact", "Judge", "Kind", "Row", "fact_of"]
-
 _KNOWN = ("failed", "succeeded")
 
 Kind: TypeAlias = Literal["failed", "sound", "abstained"]

@@ -15,8 +15,6 @@ from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Tally
 from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks
 
-__all__ = ["code_span", "markdown_of"]
-
 _ROWS = 5
 _MOST_QUOTE_CHARS = 160
 _MOST_NAME_CHARS = 60

@@ -19,8 +19,6 @@ from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
 from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
 
-__all__ = ["page_of"]
-
 _FOLDER = Path(__file__).parent
 _ROWS = 50
 _BARS = 15

@@ -14,8 +14,6 @@ from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.tally import Moment
 from blamespan.analysis.summary.words import changed, percent, points
 
-__all__ = ["Bar", "bars", "change_plot", "score_plot", "time_plot"]
-
 _WIDTH = 760
 _LABEL = 260
 _ROW = 26

@@ -7,8 +7,6 @@ from hashlib import blake2b
 
 from blamespan.analysis.summary.facts import Fact
 
-__all__ = ["Sample"]
-
 
 class Sample:
     """Keeps the failures whose ids hash lowest: an even sample, and all of them while they are few.

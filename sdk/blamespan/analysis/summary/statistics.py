@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Share", "Test", "compare_shares", "difference_interval", "holm", "wilson"]
-
 Z = 1.959963984540054
 """The standard normal's 97.5 % point."""
 

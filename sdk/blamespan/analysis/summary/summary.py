@@ -12,8 +12,6 @@ from blamespan.analysis.summary.facts import Fact, Judge, Row, fact_of
 from blamespan.analysis.summary.sampling import Sample
 from blamespan.analysis.summary.tally import Tally
 
-__all__ = ["MOST_SAMPLED", "JudgeSummary", "Summary", "sum_up", "summarize"]
-
 MOST_SAMPLED: Final = 10_000
 """Failures that are looked at for likeness; more are sampled evenly."""
 _MOST_JUDGES: Final = 50

@@ -10,8 +10,6 @@ from typing import Final
 from blamespan.analysis.summary.facts import Fact
 from blamespan.analysis.summary.statistics import Share
 
-__all__ = ["Adherence", "Count", "Moment", "Names", "Recurring", "Tally", "Timeline"]
-
 MOST_NAMES: Final = 20_000
 """Names that are counted each for itself: an archive may name its agents anew in every run."""
 _MOST_SPANS: Final = 2_000

@@ -15,8 +15,6 @@ from blamespan.analysis.summary.tally import Names, Tally
 from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
 from blamespan.guarding.decisions import ACTIONS
 
-__all__ = ["print_summary"]
-
 _ROWS = 10
 
 

@@ -7,8 +7,6 @@ from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary
 from blamespan.analysis.summary.tally import Tally
 
-__all__ = ["chance", "changed", "date_range", "interval", "percent", "points", "remarks", "test"]
-
 _FEW = 30
 """Below that many failed runs the ranking of agents and modes is mostly chance."""
 

@@ -17,8 +17,6 @@ from blamespan_tracer.alternatives.network.weights import Network, round_weights
 from blamespan_tracer.modes import MODES
 from tests.tracer_model.teams import team
 
-__all__ = ["FEATURES", "VOCABULARY", "drawn_network", "random_team", "tracer_with"]
-
 VOCABULARY = Meanings.bundled().vocabulary
 FEATURES = feature_names(LexicalTracer.bundled().lexicon)
 

@@ -28,8 +28,6 @@ from blamespan_lab.make.simulation.program import Outcome, Program
 from blamespan_lab.make.simulation.random_stream import RandomStream, stable_seed
 from blamespan_lab.make.wordings.choosing import use_wordings
 
-__all__ = ["Attempts", "FailedRun", "make_block", "make_program"]
-
 _SEEDS = 2**48
 _TRIES = 4
 """Faults tried in one program: the first time of the kind whose turn it is, then of any."""

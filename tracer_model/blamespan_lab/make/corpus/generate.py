@@ -23,8 +23,6 @@ from blamespan_lab.make.corpus.storage import CorpusFolder, MadeBlock, read_mani
 if TYPE_CHECKING:
     from blamespan_lab.make.recording import Recording
 
-__all__ = ["OnBlock", "generate_corpus"]
-
 OnBlock = Callable[[int, int], None]
 """Told after each block for how many runs there are enough to choose from by now, and how many are wanted."""
 

@@ -28,19 +28,6 @@ from blamespan_lab.make.corpus.recipe import CorpusRecipe
 from blamespan_lab.make.run_labels import RunLabel
 from blamespan_lab.recorded_runs import is_held_out
 
-__all__ = [
-    "LABELS",
-    "MANIFEST",
-    "CorpusFolder",
-    "MadeBlock",
-    "check_is_new",
-    "compress_documents",
-    "read_corpus",
-    "read_manifest",
-    "read_sides",
-    "write_ending",
-]
-
 MANIFEST = "corpus.json"
 """Describes a corpus."""
 

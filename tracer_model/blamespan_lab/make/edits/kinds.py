@@ -16,8 +16,6 @@ from blamespan_lab.make.edits.values import EditableForm, EditableValue, Substit
 from blamespan_tracer.ledger.equations import value_of
 from blamespan_tracer.ledger.values import find_values
 
-__all__ = ["KINDS", "EditableRun", "find_edits", "find_moves"]
-
 _MISREAD, _CALL, _MISCALCULATED = mode("blamespan:X3"), mode("blamespan:X2"), mode("mast:FM-2.6")
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _EQUATION = re.compile(rf"(?<![\w.,]){_NUMBER} ?([-+*\u00d7/]) ?{_NUMBER} ?= ?{_NUMBER}(?![\w]|[.,]\d)")

@@ -12,8 +12,6 @@ from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_lab.make.edits.values import Substitution, substitute
 
-__all__ = ["WRITTEN", "Edit", "Pair", "join_written", "make_pair", "with_repeat", "without_steps"]
-
 WRITTEN: Final = "written"
 """Kind of a mistake that was written, not put in."""
 

@@ -11,8 +11,6 @@ from typing import Final, Literal, TypeAlias
 
 from blamespan_tracer.ledger.values import OPPOSITES, Value, find_values
 
-__all__ = ["EditableForm", "EditableValue", "Substitution", "find_editable_values", "substitute", "vary"]
-
 EditableForm: TypeAlias = Literal[
     "number", "date", "time", "identifier", "name", "unit", "sign", "direction", "quotation"
 ]

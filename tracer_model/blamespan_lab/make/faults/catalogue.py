@@ -18,8 +18,6 @@ from blamespan.taxonomy import ErrorMode, mode
 from blamespan_lab.make.data_files import read_data_file
 from blamespan_tracer.modes import MAS_FIRE
 
-__all__ = ["BY_MODEL", "KINDS", "FaultKind", "FaultSource", "fault_kind"]
-
 BY_MODEL: tuple[Mechanism, ...] = ("response", "prompt")
 """Where a model can write a fault: into what an agent answers, and what it is told."""
 

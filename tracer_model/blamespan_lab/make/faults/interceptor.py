@@ -31,8 +31,6 @@ from blamespan_lab.make.faults.operators.routing import ROUTING_OPERATORS
 from blamespan_lab.make.faults.operators.text import TEXT_OPERATORS, Utterance, apply_operator
 from blamespan_lab.make.faults.visible_modes import find_visible_modes
 
-__all__ = ["OperatorInterceptor", "interceptor", "make_utterance"]
-
 _OPERATORS: Mapping[Mechanism, frozenset[str]] = {
     "prompt": frozenset(PROMPT_OPERATORS),
     "memory": frozenset(MEMORY_OPERATORS),

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["TextPart", "find_names", "find_numbers", "replace_parts", "split_sentences"]
-
 _BOUNDARY = re.compile(r"(?<=[.!?])[^\S\n]+|\n+")
 _NUMBER = re.compile(r"(?<![\w.,])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![\w]|[.,][0-9])")
 _LIST_MARK = re.compile(r"^[^\S\n]*\(?([0-9]{1,2})[.)](?=\s|$)", re.MULTILINE)

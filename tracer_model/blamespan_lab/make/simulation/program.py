@@ -21,18 +21,6 @@ from blamespan_lab.make.simulation.simulated_run import OnReply, PolicyDecision,
 from blamespan_lab.make.simulation.tasks import FAMILIES, Task, make_task
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES, Framework, TeamNeeds
 
-__all__ = [
-    "Framework",
-    "OnReply",
-    "Outcome",
-    "PolicyDecision",
-    "PolicyFor",
-    "Program",
-    "Repairs",
-    "StuckError",
-    "await_unless_stuck",
-]
-
 _log = logging.getLogger(__name__)
 
 PolicyFor: TypeAlias = Callable[[AgentProfile], AgentPolicy | AsyncPolicy]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from random import Random
 
-__all__ = ["RandomStream", "stable_seed"]
-
 
 def stable_seed(*parts: object) -> int:
     """Hash *parts* by their text to 64 bits: the same in every process and on every machine."""

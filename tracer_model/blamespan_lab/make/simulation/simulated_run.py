@@ -23,8 +23,6 @@ from blamespan_lab.make.simulation.agents.protocols import decide
 from blamespan_lab.make.simulation.agents.team import TeamMember
 from blamespan_lab.make.simulation.tasks.task import Task, Tool
 
-__all__ = ["CURRENT_RUN", "OnReply", "PolicyDecision", "SimulatedPolicy", "SimulatedRun"]
-
 OnReply = Callable[[str, int, "tuple[InputMessage, ...]", Reply], Reply]
 """Sees each decision (agent, its number, the messages, its reply) and returns the reply that is given instead."""
 

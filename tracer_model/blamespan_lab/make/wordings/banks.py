@@ -9,21 +9,6 @@ from typing import TypeAlias
 
 from blamespan_lab.make.data_files import read_data_file
 
-__all__ = [
-    "CONFLICTS",
-    "ELABORATION",
-    "FAULTS",
-    "STATEMENTS",
-    "TALK",
-    "ConflictCase",
-    "ConflictKind",
-    "ConflictWordings",
-    "ElaborationWordings",
-    "FaultWordings",
-    "StatementWordings",
-    "TalkWordings",
-]
-
 _FOLDER = Path(__file__).parent
 
 _Wordings: TypeAlias = tuple[str, ...]

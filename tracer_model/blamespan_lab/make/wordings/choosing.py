@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from random import Random
 from typing import TypeVar
 
-__all__ = ["WORDINGS", "choose", "choose_alternatives", "current_wordings", "pick", "select_half", "use_wordings"]
-
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 
 

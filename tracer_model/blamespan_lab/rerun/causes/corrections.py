@@ -21,8 +21,6 @@ from blamespan_tracer.alternatives.llm_judge.prompts import Form
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from blamespan_tracer.alternatives.rendering import RunDocument
 
-__all__ = ["AskAgain", "CorrectionWriter", "JudgedCorrections", "NoCorrection", "UserCorrections", "read_corrections"]
-
 _MOST_CHARS = 20_000
 
 CORRECTION = Form(

@@ -14,8 +14,6 @@ from itertools import combinations
 from random import Random
 from typing import TypeAlias
 
-__all__ = ["MOST_EXACT", "Coalition", "NoShares", "OutOfBudget", "ShapleyShares", "Worth", "list_coalitions", "shapley"]
-
 MOST_EXACT = 6
 """Most members whose coalitions are all tried: 64 of them."""
 _LEAST_PAIRS = 2

@@ -20,8 +20,6 @@ from blamespan_lab.rerun.playback import Correction
 from blamespan_lab.rerun.script import Script
 from blamespan_lab.rerun.trials import Trial, Trials
 
-__all__ = ["CallBudget", "StepToVerify", "VerifiedSuspect", "list_suspects", "verified_verdict", "verify"]
-
 _CONFIRMED_SHARE = 0.8
 """Of the blame, that the earliest confirmed step gets: the fewest steps that hold 0.8 of it are the step set."""
 

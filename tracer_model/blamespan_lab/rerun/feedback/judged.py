@@ -14,8 +14,6 @@ from blamespan_tracer.alternatives.llm_judge.prompts import Form
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from blamespan_tracer.alternatives.rendering import RunDocument
 
-__all__ = ["JudgedAdvice"]
-
 _MOST_CHARS = 1_000
 
 ADVICE = Form(

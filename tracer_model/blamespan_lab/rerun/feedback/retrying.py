@@ -25,8 +25,6 @@ from blamespan.tracers import DEFAULT_TRACER, Tracer, ask_tracer, load_tracer
 from blamespan_lab.rerun.feedback.writing import feedback_on, is_suspected, with_feedback
 from blamespan_lab.rerun.user_program import Ran, UserProgram, load_program
 
-__all__ = ["SpanCollector", "Tell", "attempts", "record_spans", "retry"]
-
 Tell: TypeAlias = Callable[[AttributedRun | None, Ran], str]
 """Writes what the next attempt is told, from what was recorded of this one and how it ended."""
 

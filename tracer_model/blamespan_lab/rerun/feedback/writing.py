@@ -23,23 +23,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import ended_in_error
 from blamespan_tracer.ledger.values import OPPOSITES, Value, find_values
 
-__all__ = [
-    "BEGIN",
-    "END",
-    "ContradictingSource",
-    "Feedback",
-    "Note",
-    "SuspectStep",
-    "advice_for",
-    "feedback_on",
-    "is_known_to_have_failed",
-    "is_suspected",
-    "notes_in",
-    "quoted",
-    "with_feedback",
-    "without_feedback",
-]
-
 BEGIN = "--- Feedback on an earlier attempt ---"
 END = "--- End of the feedback ---"
 

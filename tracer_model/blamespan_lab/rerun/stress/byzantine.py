@@ -22,20 +22,6 @@ from blamespan_lab.rerun.stress.subjects import Subject
 from blamespan_lab.rerun.stress.watching import WatchedRun, longest_trace
 from blamespan_tracer.tokens import NUMBER_PATTERN
 
-__all__ = [
-    "CONDUCTS",
-    "SHAPES",
-    "ByzantineAgents",
-    "ByzantineCell",
-    "ByzantineOrder",
-    "ByzantineStudy",
-    "ByzantineTrial",
-    "Conduct",
-    "plan_byzantine",
-    "summarise_byzantine",
-    "try_byzantine",
-]
-
 Conduct: TypeAlias = Literal["lie", "collude", "accuse", "noise"]
 """Each says other figures and names of its own; all say the same wrong ones; they also say that an honest one is wrong;
 or they say again what they heard last."""

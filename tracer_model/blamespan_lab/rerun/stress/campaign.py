@@ -14,8 +14,6 @@ from blamespan_lab.rerun.stress.subjects import SubjectSpec
 from blamespan_lab.rerun.stress.trial import Clean, FaultTrial, Planned
 from blamespan_lab.rerun.stress.workers import Order, Result, SubjectWorkers
 
-__all__ = ["StressCampaign", "byzantine_study", "campaign", "planned"]
-
 Tracked = Callable[[Iterator[tuple[Order, Result]], str, int], Iterator[tuple[Order, Result]]]
 """Passes results on, and may show how many there are of how many."""
 

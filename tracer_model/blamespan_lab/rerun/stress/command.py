@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from blamespan_lab.rerun.stress.subjects import SubjectSpec
     from blamespan_lab.rerun.stress.workers import Order, Result
 
-__all__ = ["stress"]
-
 
 @click.command(
     epilog="""\b

@@ -16,8 +16,6 @@ from typing import Literal, TypeAlias
 from blamespan_lab.make.faults.text_parts import find_names, find_numbers
 from blamespan_lab.rerun.stress.watching import SeenStep, WatchedRun
 
-__all__ = ["CATCHES", "Catch", "Caught", "InjectedFault", "caught", "is_objection"]
-
 Catch: TypeAlias = Literal["objection", "tool re-check", "majority", "re-derivation", "self-correction", "ignored"]
 """How a fault was kept from doing harm: somebody objected; asked a tool again; went with the many who said otherwise;
 came to the right value in spite of it; whoever erred mended it; or nobody took it up."""

@@ -14,8 +14,6 @@ from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.containment import CATCHES
 from blamespan_lab.rerun.stress.trial import FaultTrial
 
-__all__ = ["Rate", "TrialSummary", "as_json", "byzantine_as_json", "cell", "cells_by", "count_neutralised"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rate:

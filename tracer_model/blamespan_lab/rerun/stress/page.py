@@ -15,8 +15,6 @@ from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.containment import CATCHES
 from blamespan_lab.rerun.stress.figures import Rate, TrialSummary, cell, cells_by
 
-__all__ = ["page"]
-
 _COLOURS: Mapping[str, str] = {
     "flipped": "#b3261e",
     "objection": "#1b5e20",

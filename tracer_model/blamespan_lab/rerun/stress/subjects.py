@@ -9,14 +9,12 @@ from typing import Protocol, TypeAlias
 
 import blamespan
 from blamespan.testing import SpanRecorder
-from blamespan_lab.make.simulation.program import Framework, PolicyFor, Program
+from blamespan_lab.make.simulation.program import PolicyFor, Program
 from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.make.simulation.tasks import FAMILIES
+from blamespan_lab.make.simulation.topologies import Framework
 from blamespan_lab.rerun.stress.watching import WatchedRun, seen_in
 from blamespan_lab.rerun.user_program import UserProgram, load_program
-
-__all__ = ["Bundled", "Named", "NamedSubject", "Subject", "SubjectSpec"]
-
 
 _SIZES, _PACES = (3, 4, 5, 6, 8, 10), (1, 2, 3, 4)
 """How deep bundled tasks are, and how much of them one message settles."""

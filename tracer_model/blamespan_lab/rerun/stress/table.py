@@ -14,8 +14,6 @@ from blamespan_lab.rerun.stress.byzantine import ByzantineStudy
 from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.figures import Rate, TrialSummary, cell, cells_by, count_neutralised
 
-__all__ = ["print_byzantine", "print_campaign", "print_comparison", "rate_text"]
-
 _MOST_ROWS = 40
 _NARROWEST = 120
 """Columns of output that goes to a file."""

@@ -14,8 +14,6 @@ from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import Subject
 from blamespan_lab.rerun.stress.watching import End, WatchedRun
 
-__all__ = ["Clean", "FaultTrial", "Planned", "run_with_fault", "try_fault"]
-
 
 @dataclass(frozen=True, slots=True)
 class Planned:

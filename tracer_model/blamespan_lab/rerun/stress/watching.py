@@ -13,8 +13,6 @@ from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
 
-__all__ = ["End", "SeenStep", "WatchedRun", "longest_trace", "seen_in"]
-
 End: TypeAlias = Literal["by itself", "at a limit", "broke", "timed out"]
 """How a run ended: by its own rule, by a limit that its fault-free twin did not reach, by an exception, or not at all
 within the time it was given."""

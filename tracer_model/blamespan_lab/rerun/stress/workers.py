@@ -22,8 +22,6 @@ from blamespan_lab.rerun.stress.subjects import SubjectSpec
 from blamespan_lab.rerun.stress.trial import Clean, FaultTrial, Planned, try_fault
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool, send_error
 
-__all__ = ["Order", "Result", "SubjectWorkers", "serve"]
-
 Order: TypeAlias = int | tuple[Planned, Clean] | ByzantineOrder
 """A task to run without a fault, a run with one, or a run with agents that are turned."""
 Result: TypeAlias = Clean | FaultTrial | ByzantineTrial | str

@@ -18,21 +18,6 @@ from blamespan_tracer.alternatives.llm_judge.completions import Unreadable
 from blamespan_tracer.alternatives.rendering import RunDocument, shown_name
 from blamespan_tracer.modes import MAS_FIRE
 
-__all__ = [
-    "Diagnosis",
-    "Suspect",
-    "chance",
-    "fields",
-    "modes",
-    "one_mode",
-    "quote",
-    "records",
-    "step",
-    "step_among",
-    "suspects",
-    "truth",
-]
-
 _FENCE = re.compile(r"\A```(?:json)?\s(.*)```\Z", re.DOTALL | re.IGNORECASE)
 _THOUGHT_ENDS = "</think>"
 """Where templates open the thought in the question, an answer begins in the middle of one."""

@@ -22,8 +22,6 @@ from blamespan.sqlite_files import transaction
 from blamespan_tracer.alternatives.endpoint import JUDGE
 from blamespan_tracer.alternatives.llm_judge.completions import TokenUsage
 
-__all__ = ["ACCOUNT", "BudgetSpent", "TokenBudget", "TokenReservation", "Unanswered", "shared_account"]
-
 ACCOUNT = f"{JUDGE}_ACCOUNT"
 """Names the file in which this process and those it starts count together."""
 

@@ -25,8 +25,6 @@ from blamespan_tracer.alternatives.llm_judge.prompts import AGAIN, Form, instruc
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from blamespan_tracer.alternatives.rendering import estimated_tokens
 
-__all__ = ["Ask", "Deadline", "JudgeClient", "JudgeQuestion"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Completion", "TokenUsage", "Unreadable", "read_completion", "read_usage"]
-
 _VERDICT = re.compile(r'"failed"\s*:\s*(true|false)')
 _MOST_TOKENS = 10**9
 

@@ -34,8 +34,6 @@ from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unre
 from blamespan_tracer.alternatives.llm_judge.settings import MethodName
 from blamespan_tracer.alternatives.rendering import RenderedDecision, RunDocument
 
-__all__ = ["METHOD_OF", "Method", "first_documents"]
-
 Method: TypeAlias = Callable[[RunDocument, Ask, Sequence[str]], Diagnosis]
 """Examines a run by asking; is given the codes of the modes that are offered."""
 

@@ -13,21 +13,6 @@ from typing import Any
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, ORCHESTRATION, ErrorMode
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeTaxonomy
 
-__all__ = [
-    "AGAIN",
-    "DESCRIBE",
-    "EXAMINE",
-    "HALVES",
-    "MODES",
-    "NOMINATE",
-    "TESTED",
-    "VERDICT",
-    "WHO",
-    "Form",
-    "instructions",
-    "offered_modes",
-]
-
 _PREAMBLE = """\
 You examine the record of one run of a team of software agents, to find out which decision made it fail.
 

@@ -13,8 +13,6 @@ from blamespan.tracers import DEFAULT_TRACER
 from blamespan_tracer.alternatives.cache_folder import cache_folder
 from blamespan_tracer.alternatives.endpoint import JUDGE, Endpoint
 
-__all__ = ["METHODS", "JudgeSettings", "JudgeTaxonomy", "MethodName"]
-
 MethodName: TypeAlias = Literal["all-at-once", "step-by-step", "binary-search", "hypotheses", "error-first"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 """Ways to ask; `cascade` or `cascade:METHOD` asks only where the embedded tracer is unsure."""

@@ -25,8 +25,6 @@ from blamespan_tracer.alternatives.llm_judge.prompts import VERDICT, instruction
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from blamespan_tracer.alternatives.rendering import RunDocument, estimated_tokens
 
-__all__ = ["JudgeTracer"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -14,8 +14,6 @@ from blamespan_tracer.alternatives.network.inputs import RunInputs, SentenceToke
 from blamespan_tracer.alternatives.network.model import Scores, StepInputs, forward
 from blamespan_tracer.alternatives.network.weights import Network
 
-__all__ = ["score_run"]
-
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 

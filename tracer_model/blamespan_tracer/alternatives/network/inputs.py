@@ -28,21 +28,6 @@ from blamespan_tracer.alternatives.network.step_features import (
 from blamespan_tracer.checks import Check, CheckResult, ExaminedRun
 from blamespan_tracer.tokens import ranges, sentences_of, tokens_of
 
-__all__ = [
-    "RELATIONS",
-    "WINDOW",
-    "RunInputs",
-    "SentenceTokens",
-    "Vocabulary",
-    "feature_names",
-    "lay_out_relations",
-    "read_inputs",
-    "read_runs",
-    "read_sentence_tokens",
-    "scale_features",
-    "split_into_windows",
-]
-
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 

@@ -21,8 +21,6 @@ from blamespan_tracer.checks.check import Outcome
 from blamespan_tracer.ledger.equations import calculations, equations, is_common, spell_number
 from blamespan_tracer.tokens import is_number
 
-__all__ = ["LEARNT_CHECKS", "analyse_run"]
-
 _LONG = 3
 """Characters of an argument that anybody may make up."""
 _CHANGES = 3

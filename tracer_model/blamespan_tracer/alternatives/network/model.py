@@ -20,8 +20,6 @@ from typing import Any, TypeAlias
 import array_api_compat as arrays
 import array_api_compat.numpy  # else imported by the thread that gives the first verdict
 
-__all__ = ["Array", "Scores", "Shape", "StepInputs", "Weights", "forward"]
-
 Array: TypeAlias = Any
 """A NumPy array or a PyTorch tensor; the array API has no type of its own for "either"."""
 

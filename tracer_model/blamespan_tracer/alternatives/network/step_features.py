@@ -21,8 +21,6 @@ from blamespan_tracer.alternatives.network.representation.reading import Flag, M
 from blamespan_tracer.checks.check import Check, CheckResult
 from blamespan_tracer.cues import CUES
 
-__all__ = ["STEP_FEATURES", "check_features", "name_check_features", "step_features"]
-
 _ALIKE = 1e-9
 """Values that spread less are equal: they differ by rounding."""
 

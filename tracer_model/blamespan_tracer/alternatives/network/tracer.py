@@ -27,8 +27,6 @@ from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.modes import can_show
 from blamespan_tracer.numeric import sigmoid
 
-__all__ = ["NetworkPrediction", "NetworkTracer", "read_max_false_alarms"]
-
 BUNDLED = Path(__file__).parents[1] / "weights" / "network.safetensors"
 
 _ALARMS = "BLAMESPAN_MAX_FALSE_ALARMS"

@@ -19,8 +19,6 @@ from blamespan_tracer.alternatives.network.inputs import Vocabulary, scale_featu
 from blamespan_tracer.alternatives.network.model import Shape
 from blamespan_tracer.weights_file import read_weights, write_weights
 
-__all__ = ["FORMAT", "Network", "round_weights"]
-
 FORMAT = "blamespan-network-8"
 """Changes whenever a file written before can no longer be read."""
 

@@ -15,8 +15,6 @@ from blamespan_tracer.alternatives.network.representation import (
     represent,
 )
 
-__all__ = ["MOST_LINKS", "RenderedDecision", "decisions_of"]
-
 MOST_LINKS = 4
 """Decisions named as what one builds on, or objects to."""
 

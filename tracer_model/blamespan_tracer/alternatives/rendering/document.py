@@ -15,8 +15,6 @@ from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.alternatives.rendering.decisions import MOST_LINKS, RenderedDecision, decisions_of
 from blamespan_tracer.alternatives.rendering.texts import as_data, cut, estimated_tokens, shown_name
 
-__all__ = ["RunDocument"]
-
 _MOST_STEP_CHARS = 12_000
 _LEAST_STEP_CHARS = 120
 _LEAST_STEP_TOKENS = 20

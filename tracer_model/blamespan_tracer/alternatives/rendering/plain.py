@@ -9,8 +9,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.rendering.decisions import RenderedDecision, decisions_of
 from blamespan_tracer.alternatives.rendering.texts import cut, indent_lines, inert, name_of
 
-__all__ = ["Candidate", "RenderedRun", "render_run"]
-
 _MOST_TASK_CHARS = 8_000
 
 

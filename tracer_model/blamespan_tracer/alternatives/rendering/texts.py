@@ -7,8 +7,6 @@ import re
 import string
 from collections.abc import Iterable
 
-__all__ = ["ANSWER_TAGS", "as_data", "cut", "estimated_tokens", "indent_lines", "inert", "name_of", "shown_name"]
-
 ANSWER_TAGS = ("<think>", "</think>", "<answer>", "</answer>", "<mode>", "</mode>")
 """What an answer of a causal model is made of; in a run's own text they mean nothing."""
 

@@ -16,8 +16,6 @@ from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.checks.check import CheckResult, ExaminedRun, Finding, Outcome, Source, apply_checks, check
 from blamespan_tracer.tokens import MAX_TEXT_CHARS
 
-__all__ = ["find_broken_orchestration"]
-
 _ENDS = frozenset({"end", "answer", "respondToWebhook", "directReplyAgentflow"})
 _ELSE = "else"
 _UNFILLED = re.compile(r"\{\{#[^{}#\n]{1,200}#\}\}|\[object Object\]")

@@ -15,8 +15,6 @@ from blamespan_lab.make.faults.text_parts import find_numbers, replace_parts
 from blamespan_lab.make.wordings import choose
 from blamespan_lab.make.wordings.banks import FAULTS
 
-__all__ = ["CALL_OPERATORS", "CallOperator"]
-
 CallOperator: TypeAlias = Callable[[Said, tuple[str, ...], Random], Said | None]
 """Gives the faulty answer, from the answer and the names of the tools on offer; None where it cannot be written."""
 

@@ -8,8 +8,6 @@ from random import Random
 
 from blamespan_lab.make.faults.text_parts import TextPart, find_numbers, replace_parts, split_sentences
 
-__all__ = ["drop_sentence", "insert_sentence", "keep_termination_word", "replace_middle", "replace_one", "slip"]
-
 _MOST_DIGITS = 15
 """What a float holds exactly."""
 _MARK = re.compile(r"\b[A-Z]{4,}\b")

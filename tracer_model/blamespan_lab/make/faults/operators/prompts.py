@@ -13,8 +13,6 @@ from blamespan_lab.make.faults.operators.text import TEXT_OPERATORS, Utterance, 
 from blamespan_lab.make.wordings import choose
 from blamespan_lab.make.wordings.banks import FAULTS
 
-__all__ = ["INSTRUCTION_PREFIX", "MEMORY_OPERATORS", "PROMPT_OPERATORS", "LinesOperator"]
-
 Lines: TypeAlias = tuple[Line, ...]
 LinesOperator: TypeAlias = Callable[[Lines, Utterance, Random], Lines | None]
 """Gives the lines as the model gets them, or None where it cannot be written."""

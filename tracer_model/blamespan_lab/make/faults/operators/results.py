@@ -13,8 +13,6 @@ from blamespan.intercepting.boundaries import Answer
 from blamespan_lab.make.wordings import choose, choose_alternatives, pick
 from blamespan_lab.make.wordings.banks import FAULTS
 
-__all__ = ["FAILING_OPERATORS", "RESULT_OPERATORS", "ResultOperator"]
-
 ResultOperator: TypeAlias = Callable[[Answer, tuple[str, ...], Random], Answer | None]
 """Gives the faulty answer, from the answer and earlier ones of the same tool; None where it cannot be written."""
 

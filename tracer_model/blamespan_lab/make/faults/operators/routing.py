@@ -10,8 +10,6 @@ from typing import TypeAlias
 
 from blamespan.intercepting.boundaries import Mail, Opportunity
 
-__all__ = ["ROUTING_OPERATORS", "RoutingOperator"]
-
 RoutingOperator: TypeAlias = Callable[[Mail, Opportunity, Random], Mail | None]
 """Gives the message as it goes astray, or None where that cannot be."""
 

@@ -29,8 +29,6 @@ from blamespan_lab.make.wordings import choose, choose_alternatives
 from blamespan_lab.make.wordings.banks import FAULTS
 from blamespan_lab.make.wordings.choosing import select_half
 
-__all__ = ["TEXT_OPERATORS", "TextOperator", "Utterance", "apply_operator"]
-
 
 @dataclass(frozen=True, slots=True)
 class Utterance:

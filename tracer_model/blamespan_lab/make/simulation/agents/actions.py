@@ -12,23 +12,6 @@ from blamespan_lab.make.simulation.statements.writing import fill_phrase, write_
 from blamespan_lab.make.wordings import choose
 from blamespan_lab.make.wordings.banks import FAULTS, TALK
 
-__all__ = [
-    "ask_for_inputs",
-    "brief",
-    "call_calculator",
-    "call_tools",
-    "choose_termination_word",
-    "derive_facts",
-    "is_answer_known",
-    "is_implied",
-    "list_claims",
-    "read_value",
-    "report",
-    "report_progress",
-    "restate_givens",
-    "state_lookups",
-]
-
 
 def report(context: DecisionContext) -> Reply:
     """Report the final answer."""

@@ -20,8 +20,6 @@ from blamespan_lab.make.simulation.tasks.task import Task
 from blamespan_lab.make.wordings import choose
 from blamespan_lab.make.wordings.banks import TALK
 
-__all__ = ["AgentProfile", "DecisionContext"]
-
 _CHECKS = re.compile(r"\b(?:check|verify|recompute|look it up again|work it out again)\b", re.IGNORECASE)
 _TRUSTING = (
     r"trust|rely on|(?:take|accept|use|adopt) .{0,40} as (?:given|it is)|at face value|unchecked|pass through",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from blamespan_lab.make.simulation.program import PolicyFor
     from blamespan_tracer.alternatives.endpoint import Endpoint
 
-__all__ = ["EndpointPolicy", "policy_from_environment"]
-
 URL_VARIABLE = "BLAMESPAN_SUITE_URL"
 """Where it is set, the bundled teams are spoken for by the LLM there."""
 

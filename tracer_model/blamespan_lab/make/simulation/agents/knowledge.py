@@ -16,8 +16,6 @@ from blamespan_lab.make.simulation.statements.reading import TaskLexicon
 from blamespan_lab.make.simulation.statements.values import find_fact_values
 from blamespan_lab.make.simulation.statements.writing import write_arithmetic
 
-__all__ = ["Knowledge", "StatedFact", "arguments_of"]
-
 _FAILED = re.compile(
     r"error|exception|expected |no rows?\b|no document|timed? ?out|unavailable|not found|not a tool|failed to|invalid",
     re.IGNORECASE,

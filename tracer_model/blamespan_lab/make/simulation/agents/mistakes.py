@@ -9,8 +9,6 @@ from types import MappingProxyType
 
 from blamespan_lab.make.simulation.statements.facts import DerivationRule, FactValue, Limit, TaskFact
 
-__all__ = ["drop_inputs", "find_demands", "mistake_value", "reshape"]
-
 
 def mistake_value(fact: TaskFact, value: FactValue, others: Sequence[FactValue], rng: Random) -> FactValue:
     """Return a wrong value near *value*: a slip of a digit, another of the *others*, the other choice."""

@@ -11,18 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = [
-    "AgentPolicy",
-    "AsyncPolicy",
-    "InputKind",
-    "InputMessage",
-    "Mistake",
-    "NoAnswer",
-    "Reply",
-    "RequestedCall",
-    "ToolSpec",
-]
-
 InputKind: TypeAlias = Literal["system", "task", "message", "own", "tool_result"]
 """`own` is what the agent said itself, its tool calls among it; `task` is what the user asked."""
 

@@ -31,8 +31,6 @@ from blamespan_lab.make.simulation.statements.writing import end_sentence, fill_
 from blamespan_lab.make.wordings import choose
 from blamespan_lab.make.wordings.banks import FAULTS, TALK
 
-__all__ = ["ACTIONS", "choose_next_role", "debate", "judge", "orchestrate", "verify", "write_plan"]
-
 
 def plan(context: DecisionContext) -> Reply:
     """Set out the rules that lead to the answer, in order, with what is given; later, say what is open."""

@@ -18,18 +18,6 @@ from blamespan_lab.make.simulation.statements.writing import end_sentence, fill_
 from blamespan_lab.make.wordings import choose, choose_alternatives
 from blamespan_lab.make.wordings.banks import ELABORATION
 
-__all__ = [
-    "CASTS",
-    "DUTIES",
-    "TERSE",
-    "Role",
-    "TeamMember",
-    "WritingStyle",
-    "draw_style",
-    "name_team",
-    "write_instructions",
-]
-
 Role: TypeAlias = Literal["planner", "researcher", "solver", "verifier", "reporter", "orchestrator", "debater", "judge"]
 """What an agent does."""
 

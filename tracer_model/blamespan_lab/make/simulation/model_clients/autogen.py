@@ -29,8 +29,6 @@ from blamespan_lab.make.simulation.agents.policy import InputMessage, Reply, Req
 from blamespan_lab.make.simulation.simulated_run import SimulatedRun
 from blamespan_lab.make.simulation.tasks.task import Tool
 
-__all__ = ["PolicyClient", "tool_for"]
-
 _INFO = ModelInfo(
     vision=False, function_calling=True, json_output=True, family=ModelFamily.UNKNOWN, structured_output=False
 )

@@ -23,8 +23,6 @@ from blamespan_lab.make.simulation.agents.policy import InputMessage, Reply, Req
 from blamespan_lab.make.simulation.simulated_run import CURRENT_RUN
 from blamespan_lab.make.simulation.tasks.task import Tool
 
-__all__ = ["PolicyModel", "list_inputs", "tool_for"]
-
 
 class PolicyModel(BaseChatModel):
     """Answers as the agent *agent* of the run that is on in this context does.

@@ -8,18 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = [
-    "OPERATIONS",
-    "DerivationRule",
-    "FactKind",
-    "FactValue",
-    "Limit",
-    "Lookup",
-    "TaskFact",
-    "evaluate",
-    "is_same",
-]
-
 FactKind: TypeAlias = Literal["amount", "name", "verdict", "limit"]
 
 

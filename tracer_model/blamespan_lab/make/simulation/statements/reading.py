@@ -14,8 +14,6 @@ from functools import lru_cache
 from blamespan_lab.make.simulation.statements.facts import DerivationRule, FactValue, Limit, TaskFact
 from blamespan_lab.make.simulation.statements.values import ValueMatch, find_fact_values
 
-__all__ = ["FactStatement", "ParsedText", "TaskLexicon", "read_rule"]
-
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _LIST_MARK = re.compile(r"^\s*(?:[-*\u2022\u2013]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 _QUOTED = re.compile(r"[\"“”]([^\"“”\n]{12,})[\"“”]")

@@ -10,8 +10,6 @@ from functools import lru_cache
 from blamespan_lab.make.simulation.statements.facts import FactValue, Limit, TaskFact
 from blamespan_tracer.ledger.values import dimension_of, find_values
 
-__all__ = ["ValueMatch", "find_fact_values", "format_value"]
-
 _COUNTED = re.compile(
     r"(?:\b(?:step|round|line|item|part|agent|page|point|version|check|test|no\.?|number)\s*|#)$", re.IGNORECASE
 )

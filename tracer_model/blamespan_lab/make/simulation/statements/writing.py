@@ -10,17 +10,6 @@ from blamespan_lab.make.simulation.statements.values import format_value
 from blamespan_lab.make.wordings import choose, pick
 from blamespan_lab.make.wordings.banks import STATEMENTS
 
-__all__ = [
-    "choose_opening",
-    "end_sentence",
-    "fill_phrase",
-    "lay_out",
-    "write_arithmetic",
-    "write_correction",
-    "write_fact",
-    "write_rule",
-]
-
 _SIGNS = {"sum": "+", "product": "×", "difference": "-", "quotient": "/"}  # noqa: RUF001
 _OF_MANY = tuple(wording for wording in STATEMENTS.rules["sum"] if "{a} and {b}" in wording)
 """How a sum of more than two is said: their list ends on an "and"."""

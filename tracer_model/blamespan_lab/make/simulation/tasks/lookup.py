@@ -15,8 +15,6 @@ from blamespan_lab.make.simulation.statements.writing import lay_out, write_fact
 from blamespan_lab.make.simulation.tasks.task import Builder, Task, Tool
 from blamespan_lab.make.simulation.tasks.tools import search_tool
 
-__all__ = ["lookup"]
-
 
 @dataclass(frozen=True, slots=True)
 class _ShopWords:

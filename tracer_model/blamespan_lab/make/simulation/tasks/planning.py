@@ -10,8 +10,6 @@ from blamespan_lab.make.data_files import read_data_file
 from blamespan_lab.make.simulation.statements.facts import Limit
 from blamespan_lab.make.simulation.tasks.task import Builder, Task
 
-__all__ = ["planning"]
-
 
 @dataclass(frozen=True, slots=True)
 class _OptionTheme:

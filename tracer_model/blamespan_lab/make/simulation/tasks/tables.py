@@ -14,8 +14,6 @@ from blamespan_lab.make.simulation.statements.values import format_value
 from blamespan_lab.make.simulation.tasks.task import Builder, Task, Tool
 from blamespan_lab.make.simulation.tasks.tools import CALCULATOR
 
-__all__ = ["table_task"]
-
 
 @dataclass(frozen=True, slots=True)
 class _TableWords:

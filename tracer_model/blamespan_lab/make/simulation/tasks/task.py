@@ -19,8 +19,6 @@ from blamespan_lab.make.simulation.statements.reading import TaskLexicon
 from blamespan_lab.make.simulation.statements.writing import end_sentence, lay_out, write_fact, write_rule
 from blamespan_lab.make.wordings import choose
 
-__all__ = ["Builder", "Task", "Tool"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tool:

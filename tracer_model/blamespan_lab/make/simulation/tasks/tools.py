@@ -12,8 +12,6 @@ from types import MappingProxyType
 from blamespan_lab.make.simulation.statements.values import format_value
 from blamespan_lab.make.simulation.tasks.task import Tool
 
-__all__ = ["CALCULATOR", "calculate", "search_tool"]
-
 _BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = MappingProxyType(
     {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 )

@@ -25,8 +25,6 @@ from blamespan_lab.make.simulation.model_clients.autogen import PolicyClient, to
 from blamespan_lab.make.simulation.simulated_run import SimulatedRun
 from blamespan_lab.make.wordings.banks import TALK
 
-__all__ = ["make_agent", "perform"]
-
 _MAX_MESSAGES = 60
 _OUT_OF_ROUNDS = "Max rounds reached"
 """How MagenticOne says that it was stopped."""

@@ -20,8 +20,6 @@ from blamespan_lab.make.simulation.model_clients.langchain import PolicyModel, t
 from blamespan_lab.make.simulation.simulated_run import CURRENT_RUN, SimulatedRun
 from blamespan_lab.make.wordings.banks import TALK
 
-__all__ = ["perform", "take_turn"]
-
 # Every function of a graph is async: LangGraph runs others in threads, and steps of branches would change places.
 
 _MAX_TOOL_ROUNDS = 12

@@ -11,8 +11,6 @@ import numpy as np
 from blamespan_tracer.alternatives.network.representation.analysis import Analysis
 from blamespan_tracer.alternatives.network.representation.claims import Floats
 
-__all__ = ["Evidence"]
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

@@ -39,8 +39,6 @@ from blamespan_tracer.alternatives.network.representation.steps import (
 from blamespan_tracer.ledger.equations import Equation, equations
 from blamespan_tracer.own_words import OwnWords
 
-__all__ = ["Analysis", "analyse", "sum_by"]
-
 
 @dataclass(frozen=True)
 class Analysis:

@@ -20,18 +20,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.network.representation.reading import Flag, Ints, Mask, Reading, read_texts
 from blamespan_tracer.tokens import MAX_TEXT_CHARS, is_number
 
-__all__ = [
-    "Claims",
-    "Dependencies",
-    "Floats",
-    "Inputs",
-    "Segments",
-    "dependencies",
-    "find_claims",
-    "read_run_inputs",
-    "with_inputs",
-]
-
 Floats = NDArray[np.float64]
 
 MAX_SOURCES = 8

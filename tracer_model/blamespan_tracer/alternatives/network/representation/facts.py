@@ -25,16 +25,6 @@ from blamespan_tracer.alternatives.network.representation.reading import Flag, I
 from blamespan_tracer.cues import CUES
 from blamespan_tracer.tokens import is_number
 
-__all__ = [
-    "Conflict",
-    "Facts",
-    "find_facts",
-    "find_objections",
-    "find_statements",
-    "mark_refuted_numbers",
-    "name_tokens",
-]
-
 SAME_SUBJECT, MAX_WORDS = 0.5, 60
 """Share of the content words that two sentences must have in common to be about one thing, of the first 60."""
 

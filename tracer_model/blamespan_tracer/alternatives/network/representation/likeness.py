@@ -16,8 +16,6 @@ from blamespan_tracer.alternatives.network.representation.claims import Floats, 
 from blamespan_tracer.alternatives.network.representation.reading import Flag, Ints, Mask, Reading
 from blamespan_tracer.tokens import joint_hash
 
-__all__ = ["Repetition", "Similarity", "find_repetition", "find_similarity"]
-
 SHINGLE_TOKENS = 4
 """Tokens of a shingle: three are common by chance, five miss what is slightly reworded."""
 

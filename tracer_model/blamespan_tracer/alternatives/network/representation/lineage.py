@@ -24,8 +24,6 @@ from blamespan_tracer.alternatives.network.representation.reading import Flag
 from blamespan_tracer.ledger.equations import is_common, spell_number
 from blamespan_tracer.tokens import NUMBER_PATTERN, is_number
 
-__all__ = ["Lineage", "find_lineage"]
-
 _MOST_VALUES, _MOST_SEGMENTS = 200, 64
 """Values that are followed, and segments with each that are looked at, the latest."""
 

@@ -16,15 +16,6 @@ from numpy.typing import NDArray
 from blamespan_tracer.cues import CUES, STOP_WORDS, count_cues
 from blamespan_tracer.tokens import cut_long_texts, find_words, has_several_words, is_number
 
-__all__ = [
-    "Flag",
-    "Ints",
-    "Mask",
-    "Reading",
-    "is_long",
-    "read_texts",
-]
-
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 

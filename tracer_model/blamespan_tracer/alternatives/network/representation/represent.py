@@ -17,8 +17,6 @@ from blamespan_tracer.alternatives.network.representation.steps import MergedSte
 from blamespan_tracer.cues import CUES
 from blamespan_tracer.tokens import text_ends
 
-__all__ = ["EDGE_TYPES", "ROLES", "Representation", "represent"]
-
 EDGE_TYPES = ("time", "same agent", "reply", "depends", "objects", "addressed")
 """What an edge can be, by number; each goes from the earlier step to the later one, but for `objects`, which goes from
 who objects to what it objects to.

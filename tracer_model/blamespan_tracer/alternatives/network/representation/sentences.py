@@ -13,8 +13,6 @@ import numpy as np
 from blamespan_tracer.alternatives.network.representation.claims import Claims
 from blamespan_tracer.alternatives.network.representation.reading import Flag, Ints, Mask, Reading
 
-__all__ = ["Sentence", "read_sentences"]
-
 
 @dataclass(slots=True)
 class Sentence:

@@ -18,8 +18,6 @@ import numpy as np
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.alternatives.network.representation.reading import Ints, Reading
 
-__all__ = ["Call", "MergedStep", "list_calls", "list_routine_words", "merge"]
-
 _ROUTINE = 3
 """Calls of a tool from which on what all of them say is routine; of two calls, only what nobody else says."""
 
