@@ -78,6 +78,17 @@ def test_mended_mistake_takes_the_blame_away(tracer: AutoTracer) -> None:
     assert not sound.calls_failed
 
 
+@pytest.mark.parametrize(("times", "calls_failed"), [(2, False), (4, True)])
+def test_trying_once_more_is_no_failure_and_a_loop_is(tracer: AutoTracer, times: int, calls_failed: bool) -> None:
+    """Who asks once more may have had a reason; who asks the same again and again has none."""
+    asks = [("tool_call", 'search({"query": "harbour fees 2025"})'), ("tool_result", "No page was found.")] * times
+    said = [*asks, ("message", "I found no page about the fees.")]
+    steps = tuple(Step(index, f"{index + 1:016x}", "Clerk", *one) for index, one in enumerate(said))  # type: ignore[arg-type]
+    run = MessageActionTrace("1" * 32, "What are the harbour fees?", steps, (Agent("Clerk"),))
+
+    assert tracer.attribute([run])[0].calls_failed is calls_failed
+
+
 def test_suspects_without_evidence_are_no_culprits(tracer: AutoTracer) -> None:
     """The run shows a mistake: its step is decisive. Mended and told as failed: suspects by the prior, no culprit.
 

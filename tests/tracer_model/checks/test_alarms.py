@@ -186,6 +186,26 @@ REPAIRED = {
 }
 """Runs that break the check whose name comes first, and put it right."""
 
+LOOK_ALIKES = {
+    "a deduction": team(
+        ("a", "Three days were short."), ("b", "Meals: 3 \N{MULTIPLICATION SIGN} 5.60 = \N{MINUS SIGN}16.80 EUR.")
+    ),
+    "what customers could not do": team(("a", "Go."), ("b", "For 47 minutes customers could not complete an order.")),
+    "a well, which remains open": team(("a", "Which?"), ("b", "Well 3 is closed for 14 days. Well 4 remains open.")),
+    "other code after an error": team(
+        *call("a", "run", "KeyError: 'liters'"),
+        ("a", 'The column is litres.\n```python\nprint(df["litres"].sum())\n```'),
+        ("b", "run it"),
+    ),
+}
+"""Sound runs that look as if they broke a check."""
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_what_looks_like_a_mistake_raises_no_alarm(tracer: AutoTracer, name: str) -> None:
+    """Words and sums of sound runs that only look like a breach call no run failed."""
+    assert not tracer.attribute([LOOK_ALIKES[name]])[0].calls_failed
+
 
 @pytest.mark.parametrize("name", REPAIRED)
 def test_repaired_mistake_raises_no_alarm(name: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_tracer.checks import CONTRACTS, apply_checks
+from blamespan_tracer.checks import CHECKS, apply_checks
 from blamespan_tracer.ledger import read_ledger
 from blamespan_tracer.ledger.records import find_tables
 
@@ -51,7 +51,7 @@ def test_a_statement_twice_as_long_takes_twice_as_many_calls() -> None:
 
     def read(size: int) -> int:
         run = _state_many_rows_in_one_line(size)
-        return _count_calls(lambda: (apply_checks(CONTRACTS, run), read_ledger(run)))
+        return _count_calls(lambda: (apply_checks(CHECKS, run), read_ledger(run)))
 
     read(20)  # what is worked out once a process
 

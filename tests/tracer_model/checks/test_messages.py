@@ -207,7 +207,7 @@ def test_guard_finds_step_by_step_what_is_found_in_a_whole_run(name: str) -> Non
     """A run that goes on breaks a rule at the same step; what a program is to read is no prose."""
     said = messages_of(name)
     run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)))
-    rules = parse_policy({"signs": [{"check": name, "action": "observe"}]}).signs
+    rules = parse_policy({"findings": [{"check": name, "action": "observe"}]}).findings
     watcher = RunWatcher(rules, TASK)
     signs = []
     for step in run.steps:

@@ -70,7 +70,7 @@ def make_run(seed: int) -> list[Step]:
 def list_broken(steps: Iterable[Step], task: str) -> Iterator[tuple[tuple[str, str], ...]]:
     """Yield for each decision which checks it breaks and where, by what was read of the run so far."""
     rules = [{"check": check.name, "action": "observe"} for check in STEP_CHECKS]
-    watcher = RunWatcher(parse_policy({"signs": rules}).signs, task)
+    watcher = RunWatcher(parse_policy({"findings": rules}).findings, task)
     for step in steps:
         tool, _, arguments = step.content.partition("(") if step.kind == "tool_call" else ("look", "", step.content)
         proposed = ProposedStep(step.kind, step.agent, arguments.removesuffix(")"), tool)  # type: ignore[arg-type]  # none else

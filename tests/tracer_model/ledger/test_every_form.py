@@ -102,7 +102,7 @@ def runs(draw: st.DrawFn) -> MessageActionTrace:
 
 
 SCHEMATA = [
-    ErrorSchema("a", Signature(signs=("unsupported: date",))),
+    ErrorSchema("a", Signature(findings=("unsupported: date",))),
     ErrorSchema("b", Signature(wording="it is <date>")),
 ]
 

@@ -29,6 +29,7 @@ from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestrat
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
 from blamespan_tracer.heads import share_known
+from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.modes import mode_of, mode_of_step
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
 from blamespan_tracer.step_head import StepHead, step_head_in_use
@@ -40,6 +41,8 @@ _MAX_EVIDENCE = 3
 _MAX_MODES = 3
 _LEAST_DOUBT = 1.0
 """Score, above that of usual sound claims, from which on a contradicted claim may call a run failed."""
+_LEAST_AGREEMENT = 5
+"""Words around two different values without a unit that agree, from which on they are taken to be of the same."""
 _LEAST_NATS = 3.5
 """Of broken checks, likewise."""
 _SHARE_OF_ALARM = 2 / 3
@@ -217,12 +220,19 @@ class AutoTracer:
     def _score_failure(self, run: ReadRun, scores: StepScores, doubted: Mapping[int, DoubtedClaim]) -> float:
         """Return how likely the run failed, on a scale on which the alarm lies at a half.
 
-        It does not call a run failed for missing sources alone: models know much that no step records.
+        It does not call a run failed for missing sources alone: models know much that no step records. Nor for an
+        action that was tried once more, for another value between a few of the same words, or for what nearly equals
+        another name or a date of the task: sound runs show these as often as failed ones.
         """
         alarm = self._weights.alarm
         score = float(np.interp(scores.probability, (0.0, alarm, max(alarm, 1.0)), (0.0, NOBODY_KNOWS, 1.0)))
-        is_shown = _is_shown(run, doubted, int(scores.evidence.argmax()))
-        return score if is_shown else min(score, NOBODY_KNOWS)
+        step = int(scores.evidence.argmax())
+        raises_alarm = (
+            (step in doubted and _tells_failure(doubted[step]))
+            or run.observed.checks[step] >= _LEAST_NATS
+            or any(step in loop for loop in run.loops)
+        )
+        return score if raises_alarm else min(score, NOBODY_KNOWS)
 
     def _judge_orchestration(self, trace: MessageActionTrace) -> Attribution | None:
         """Return who is to blame by what a workflow's run contradicts, however it ended; None where it does not."""
@@ -268,6 +278,16 @@ class AutoTracer:
             evidence=sorted(quoted.values(), key=lambda item: -item.score)[:_MAX_EVIDENCE],
             coverage=verdict.coverage,
         )
+
+
+def _tells_failure(doubted: DoubtedClaim) -> bool:
+    """Check whether a doubted claim may call a run failed by itself."""
+    value, found = doubted.claim.mention.value, doubted.contradiction
+    if found.kind == "near":
+        is_told = value.form != "name" and not (value.form == "date" and found.source.step == TASK)
+    else:
+        is_told = found.kind != "context" or bool(value.quantity) or found.agreement >= _LEAST_AGREEMENT
+    return is_told and doubted.score >= _LEAST_DOUBT
 
 
 def _is_shown(run: ReadRun, doubted: Mapping[int, DoubtedClaim], step: int) -> bool:

@@ -15,7 +15,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, pairwise
 
@@ -100,6 +100,10 @@ _DENIES = re.compile(
     r"|if|unless|wrong|incorrect|mistaken|mod|modulo|between|versus|vs)\b|~",
     re.IGNORECASE,
 )
+
+
+_SUBTRACTS = re.compile(r"[-\u2212\u2013]")
+"""Where a calculation has none of these, a result below zero is what is deducted: "meals: 3 x 5.60 = -16.80"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +192,15 @@ def _split_run(text: str, start: int, end: int) -> Iterator[Equation]:
             number == len(sides) - 1 and _goes_on_after(text, end)
         )
         read.append(None if is_part else _read_side(side))
-    for (left, right), ((begin, _), (_, stop)) in zip(pairwise(read), pairwise(sides), strict=True):
+    for (left, right), ((begin, middle), (_, stop)) in zip(pairwise(read), pairwise(sides), strict=True):
         if left is not None and right is not None and (left.operators or right.operators):
             lead = len(text[begin:stop]) - len(text[begin:stop].lstrip(" \t,.)"))
             equation = text[begin:stop].rstrip(" \t,.(")
-            yield Equation(begin + lead, begin + len(equation), left.value, right.value, _are_equal(left, right))
+            is_deduction = (
+                not right.operators and right.value < 0 < left.value and not _SUBTRACTS.search(text[begin:middle])
+            )
+            holds = _are_equal(left, replace(right, value=-right.value) if is_deduction else right)
+            yield Equation(begin + lead, begin + len(equation), left.value, right.value, holds)
 
 
 def _read_sums_in_words(text: str) -> Iterator[tuple[int, int, float, float, bool]]:

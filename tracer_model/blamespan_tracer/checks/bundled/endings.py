@@ -18,10 +18,12 @@ _LOOP, _LOOPING = 3, 0.95
 
 _OPEN = re.compile(
     r"(?i)\b(?:"
-    r"(?:still|remains?|left|(?:questions?|points?|issues?|items?|tasks?|parts?|steps?|matters?) (?:is|are)) "
+    r"(?:questions?|points?|issues?|items?|tasks?|parts?|steps?|matters?)\b[^.;:\n]{0,30}? "
+    r"(?:is|are|remains?|left|still) (?:still )?"
     r"(?:open(?! (?:from|until|till|to|on|at|for|in|between|every|all|daily)\b)|outstanding)|"
+    r"still outstanding|"
     r"(?:is|are|remains?|still|left) (?:still )?(?:unfinished|incomplete|to be (?:done|determined))|"
-    r"not (?:yet |been )?(?:done|complete|completed|finished)|"
+    r"(?:(?:is|are|was|were) not |not (?:yet|been) )(?:yet |been )?(?:done|complete|completed|finished)|"
     r"stop(?:ping)? here for now|TBD|next steps? would be"
     r")\b"
 )

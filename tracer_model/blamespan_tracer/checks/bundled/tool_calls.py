@@ -41,7 +41,8 @@ def agents_meet_tool_errors(run: ExaminedRun) -> Iterator[Finding]:
         step = run.next_own_decision(call)
         if step is None:
             continue
-        is_met = step.kind in ("tool_call", "handoff") or run.hints(step.index, *_MEETS_AN_ERROR)
+        is_tried_again = step.kind in ("tool_call", "handoff") or "```" in step.content
+        is_met = is_tried_again or run.hints(step.index, *_MEETS_AN_ERROR)
         yield Finding(step.index, "pass" if is_met else "fail", step.content, "goes on although its tool failed")
         while not is_met and (step := run.next_own_decision(step)) is not None:
             is_met = run.tool_of(step) == run.tool_of(call) or run.hints(step.index, *_SAYS_SO)
