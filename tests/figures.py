@@ -30,7 +30,11 @@ Row: TypeAlias = dict[str, Any]
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures.json"
-_WEIGHTS = ROOT / "tracer_model" / "blamespan_tracer" / "weights" / "auto.safetensors"
+_TRACER = ROOT / "tracer_model" / "blamespan_tracer"
+_WEIGHTS = {"auto": _TRACER / "weights" / "auto.safetensors"} | {
+    name: _TRACER / "alternatives" / "weights" / f"{name}.safetensors" for name in ("network", "lexical")
+}
+"""The bundled weights of each tracer."""
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 _INLINE = re.compile(r"(<!-- ([\w-]+)/(\w+) -->).*?(<!---->)", re.DOTALL)
 
@@ -51,7 +55,7 @@ def main() -> None:
         rows[name] |= _measure(rows[name], arguments.data)
         _write(rows)  # after each: what was measured is not lost when the next one fails
     for page in PAGES:
-        page.write_text(fill(page.read_text(), rows, shipped_digest()))
+        page.write_text(fill(page.read_text(), rows))
 
 
 def read_rows() -> dict[str, Row]:
@@ -66,9 +70,10 @@ def _write(rows: Mapping[str, Row]) -> None:
     FIGURES.write_text(lists_on_one_line + "\n")
 
 
-def shipped_digest() -> str:
-    """Return the digest by which verdicts name the bundled weights of the default tracer."""
-    return _digest(_WEIGHTS)
+def shipped_digest(command: str) -> str:
+    """Return the digest by which verdicts name the bundled weights of the tracer that *command* asks."""
+    words = command.split()
+    return _digest(_WEIGHTS[words[words.index("--tracer") + 1] if "--tracer" in words else "auto"])
 
 
 def _digest(path: Path) -> str:
@@ -118,8 +123,10 @@ def _run(command: str, data: Path) -> tuple[Any, str]:
         called = [sys.executable, "-m", *words] if words[0] == "blamespan" else words
         done = subprocess.run(called, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=words[0] == "blamespan")
         document = json.loads(Path(folder, "log.json").read_text() if is_training else done.stdout)
-    own = next((Path(word) for word in words if word.endswith(".safetensors")), _WEIGHTS)
-    return document, document["digest"] if is_training else _digest(own)
+    if is_training:
+        return document, document["digest"]
+    own = next((Path(word) for word in words if word.endswith(".safetensors")), None)
+    return document, _digest(own) if own else shipped_digest(command)
 
 
 def _rounded(values: Iterable[Any]) -> list[float]:
@@ -128,9 +135,9 @@ def _rounded(values: Iterable[Any]) -> list[float]:
     return [round(value, 1) for value in flat]
 
 
-def fill(text: str, rows: Mapping[str, Row], shipped: str) -> str:
+def fill(text: str, rows: Mapping[str, Row]) -> str:
     """Return a page with its tables and figures written anew."""
-    text = _BLOCK.sub(lambda block: f"{block[1]}{_TABLES[block[2]](rows, shipped)}{block[3]}", text)
+    text = _BLOCK.sub(lambda block: f"{block[1]}{_TABLES[block[2]](rows)}{block[3]}", text)
     return _INLINE.sub(lambda one: f"{one[1]}{_inline(rows[one[2]], one[3])}{one[4]}", text)
 
 
@@ -140,7 +147,7 @@ def _inline(row: Row, name: str) -> str:
     return _range(row) if row["table"] == "costs" else _interval(row, name, "{:.1f}")
 
 
-def _short(rows: Mapping[str, Row], shipped: str) -> str:
+def _short(rows: Mapping[str, Row]) -> str:
     """Write a line for each row that names steps; beside it the sound runs that `NAME-sound` is about."""
     head = "| runs, none of which it learnt from | n | decisive step | agent | sound ones called failed | row |"
     lines = [head, "|---|---|---|---|---|---|"]
@@ -150,32 +157,32 @@ def _short(rows: Mapping[str, Row], shipped: str) -> str:
             sound = verdicts.get(f"{name}-sound", row)
             cells = [_interval(*of, "{:.0f}", "-") for of in ((row, "step"), (row, "agent"), (sound, "alarms"))]
             lines.append(f"| {row['about']} | {row['figures']['n'][0]:.0f} | {' | '.join(cells)} | `{name}` |")
-    older = [f"`{name}`" for name, row in verdicts.items() if not _is_of_shipped(row, shipped)]
+    older = [f"`{name}`" for name, row in verdicts.items() if not _is_of_shipped(row)]
     note = f"\nWith other weights than the package has: {', '.join(older)}.\n" if older else ""
     return "\n".join([*lines, note])
 
 
-def _exact(rows: Mapping[str, Row], shipped: str) -> str:
+def _exact(rows: Mapping[str, Row]) -> str:
     head = "| row | n | decisive step | agent | among the three most blamed | called failed | command | measured |"
     lines = [head, "|---|---|---|---|---|---|---|---|"]
     for name, row in rows.items():
         if row["table"] == "verdicts":
             cells = [_interval(row, figure, "{:.1f}") for figure in ("step", "agent", "top3", "alarms")]
             about = f"`{name}` | {row['figures']['n'][0]:.0f}"
-            lines.append(f"| {about} | {' | '.join(cells)} | `{row['command']}` | {_when(row, shipped)} |")
+            lines.append(f"| {about} | {' | '.join(cells)} | `{row['command']}` | {_when(row)} |")
     return "\n".join([*lines, ""])
 
 
-def _costs(rows: Mapping[str, Row], shipped: str) -> str:
+def _costs(rows: Mapping[str, Row]) -> str:
     lines = ["| row | the default tracer | measured by | measured |", "|---|---|---|---|"]
     for name, row in rows.items():
         if row["table"] == "costs":
-            when = f"{_when(row, shipped)}; {row['machine']}"
+            when = f"{_when(row)}; {row['machine']}"
             lines.append(f"| `{name}` | {_range(row)} {row['about']} | `{row['command']}` | {when} |")
     return "\n".join([*lines, ""])
 
 
-_TABLES: Mapping[str, Callable[[Mapping[str, Row], str], str]] = {"short": _short, "exact": _exact, "costs": _costs}
+_TABLES: Mapping[str, Callable[[Mapping[str, Row]], str]] = {"short": _short, "exact": _exact, "costs": _costs}
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
 
 
@@ -189,14 +196,14 @@ def _interval(row: Row, name: str, form: str, to: str = " to ") -> str:
     return f"{figure} ({to.join(ends)})" if ends else figure
 
 
-def _is_of_shipped(row: Row, shipped: str) -> bool:
+def _is_of_shipped(row: Row) -> bool:
     """Check whether a row was measured with the bundled weights, or names its own."""
-    return row["weights"] == shipped or ".safetensors" in row["command"]
+    return ".safetensors" in row["command"] or row["weights"] == shipped_digest(row["command"])
 
 
-def _when(row: Row, shipped: str) -> str:
+def _when(row: Row) -> str:
     """Say when and with which weights a row was measured, and if the bundled ones are others."""
-    other = "" if _is_of_shipped(row, shipped) else f", not the bundled `{shipped}`"
+    other = "" if _is_of_shipped(row) else f", not the bundled `{shipped_digest(row['command'])}`"
     return f"{row['date']}, weights `{row['weights']}`{other}"
 
 

@@ -92,7 +92,9 @@ def test_programs_in_the_repository_can_be_played(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["tiny_held_out", "relations", "relations_held_out", "programs_held_out"])
+@pytest.mark.parametrize(
+    "folder", ["tiny_held_out", "relations", "relations_held_out", "programs_held_out", "office_held_out"]
+)
 def test_all_programs_can_be_played(folder: str) -> None:
     """The same of all those that figures are measured on."""
     files = sorted((TRANSCRIPTS / folder).glob("*.txt"))
