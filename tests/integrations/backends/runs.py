@@ -12,13 +12,15 @@ from blamespan.importing.selection import nanoseconds_of
 from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
 from blamespan.taxonomy import mode
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import Agent, MessageActionTrace, Outcome, Step
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STEP_NS = 1_000_000_000
 
 
-def trace_of(number: int, *, at: datetime = NOON, service: str = "team", steps: int = 3) -> MessageActionTrace:
+def trace_of(
+    number: int, *, at: datetime = NOON, service: str = "team", steps: int = 3, outcome: Outcome = "unknown"
+) -> MessageActionTrace:
     """Make a run of a planner and a writer; each step takes a second."""
     start_ns = nanoseconds_of(at)
     return MessageActionTrace(
@@ -36,13 +38,16 @@ def trace_of(number: int, *, at: datetime = NOON, service: str = "team", steps: 
             for index in range(steps)
         ),
         agents=(Agent("planner"), Agent("writer")),
+        outcome=outcome,
         resource={"service.name": service},
     )
 
 
-def run_spans(number: int, *, at: datetime = NOON, service: str = "team", steps: int = 3) -> list[Span]:
+def run_spans(
+    number: int, *, at: datetime = NOON, service: str = "team", steps: int = 3, outcome: Outcome = "unknown"
+) -> list[Span]:
     """Make that run's spans: its own, then one for each step."""
-    return emit(trace_of(number, at=at, service=service, steps=steps))
+    return emit(trace_of(number, at=at, service=service, steps=steps, outcome=outcome))
 
 
 def without_root(spans: Sequence[Span]) -> list[Span]:

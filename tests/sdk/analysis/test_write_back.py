@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from blamespan.annotate import is_verdict
 from blamespan.cli import cli
 from blamespan.otlp import spans_from_proto
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
-from tests.integrations.backends.runs import run_spans
+from tests.integrations.backends.runs import run_spans, trace_of
 from tests.integrations.backends.servers import Answer, Asked, jaeger, phoenix, served
 
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
@@ -33,7 +35,7 @@ def test_spans_written_back_to_where_runs_came_from_stand_there_once() -> None:
     """
     kept: dict[str, list[Span]] = {}
     for number in (1, 2, 3):
-        for span in run_spans(number, at=YESTERDAY, steps=4):
+        for span in run_spans(number, at=YESTERDAY, steps=4, outcome="failed" if number > 1 else "unknown"):
             kept.setdefault(span.trace_id, []).append(span)
 
     def answer(asked: Asked) -> Answer:
@@ -71,7 +73,9 @@ def test_spans_written_back_to_where_runs_came_from_stand_there_once() -> None:
 
 def test_annotations_written_back_take_the_place_of_the_same(tmp_path: Path) -> None:
     """Phoenix keeps one annotation for each span, name and identifier: a second analysis writes the same ones."""
-    rows = [row(span) for number in (1, 2) for span in run_spans(number, at=YESTERDAY, steps=4)]
+    runs = [trace_of(number, at=YESTERDAY, steps=4) for number in (1, 2)]
+    wrong = [replace(run, steps=(*run.steps[:3], replace(run.steps[3], content="12 * 3 = 35"))) for run in runs]
+    rows = [row(span) for run in wrong for span in emit(run)]
     written: list[dict[tuple[str, str, str], Any]] = []
 
     def answer(asked: Asked) -> Answer:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from blamespan_tracer.alternatives.network.contracts import LEARNT_CHECKS
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.network.inputs import feature_names
+from blamespan_tracer.alternatives.network.learnt_checks import LEARNT_CHECKS
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.checks import CHECKS, ExaminedRun
 from tests.tracer_model.teams import Said, team
@@ -63,7 +63,7 @@ def ended(said: str) -> MessageActionTrace:
         ("answer-given", ended("Sorry, we cannot say."), 1, ended("Sorry, we cannot say more than 48.")),
     ],
 )
-def test_learnt_contract_breaks_and_its_twin_keeps_it(
+def test_learnt_check_breaks_and_its_twin_keeps_it(
     name: str, broken: MessageActionTrace, step: int, sound: MessageActionTrace
 ) -> None:
     """The step that breaks it is told or left open; the twin has nothing of the kind."""
@@ -75,7 +75,7 @@ def test_learnt_contract_breaks_and_its_twin_keeps_it(
     assert kept == []
 
 
-def test_every_name_that_the_weights_know_is_a_contract() -> None:
+def test_every_name_that_the_weights_know_is_a_check() -> None:
     """What the bundled network was trained with can be read, and a check of today can be learnt from."""
     network = NetworkTracer.bundled().network
 
