@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 pytest.importorskip("autogen_agentchat")
+pytest.importorskip("langgraph")
 
 from tests.benchmarks.learn_worth import HEED, retry
 
