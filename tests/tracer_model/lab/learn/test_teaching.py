@@ -123,10 +123,15 @@ def test_each_team_has_a_head_of_its_own(
         _put_into_use(folder, [STEP_HEAD_FILE])
     both = load_tracer("auto").attribute(runs)
     listed = CliRunner().invoke(cli, ["status"]).output
+    with monkeypatch.context() as elsewhere_set:  # as the collector does
+        elsewhere_set.setenv("BLAMESPAN_STORE", "none")
+        elsewhere_set.setenv("BLAMESPAN_STEP_HEAD", str(tmp_path))
+        by_folder = load_tracer("auto").attribute(runs)
     (tmp_path / name_for_team(STEP_HEAD_FILE, others)).unlink()
     one = load_tracer("auto").attribute(runs)
 
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
+    assert by_folder == both
     assert both[0] == one[0]
     assert both[0].steps != before[0].steps
     assert both[1].steps != before[1].steps
