@@ -9,20 +9,23 @@ from typing import Any, Final
 
 import click
 
+from blamespan.analysis.showing.legible import printable
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.plugins import load_part
 from blamespan_collector.local_runs import default_store
 from blamespan_collector.store import RunStore
 
-OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
-"""Name of the head for outcomes, where `blamespan lab train --outcomes` writes it beside a store."""
+OUTCOME_HEADS: Final = "outcomes*.safetensors"
+"""Files of the heads for outcomes beside a store, one for each team: `blamespan lab train --outcomes` writes them."""
 
-STEP_HEAD_FILE: Final = "steps.safetensors"
-"""Name of the head for steps, where `blamespan lab train --labels` writes it beside a store."""
+STEP_HEADS: Final = "steps*.safetensors"
+"""Likewise of the heads for steps: `blamespan lab train --labels` writes them."""
 
 USUAL_COURSE_FILE: Final = "usual.json"
 """Name of the file in which `blamespan learn` keeps what is usual in sound runs, beside a store."""
+
+_MOST_NAMED: Final = 6
 
 SCHEMATA_FILE: Final = "schemata.toml"
 """Name of the file in which `blamespan schemata` keeps known failures beside a store."""
@@ -50,9 +53,11 @@ def status(store: Path | None, *, as_json: bool) -> None:
     how = "blamespan learn finds it in 20 sound runs"
     click.echo(f"usual course  {_format_head(document['usual_course'], how, _describe_usual)}")
     how = "blamespan lab train --outcomes learns one from 20 failed and 20 sound runs"
-    click.echo(f"outcome head  {_format_head(document['outcome_head'], how, _describe_outcomes)}")
+    for head in document["outcome_heads"] or [None]:
+        click.echo(f"outcome head  {_format_head(head, how, _describe_outcomes)}")
     how = "blamespan lab train --labels learns one from 8 labelled failures, better from 25"
-    click.echo(f"step head     {_format_head(document['step_head'], how, _describe_steps)}")
+    for head in document["step_heads"] or [None]:
+        click.echo(f"step head     {_format_head(head, how, _describe_steps)}")
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -70,8 +75,8 @@ def _describe(path: Path) -> dict[str, Any]:
         "labels": len(labels),
         "unreadable_labels": len(refused),
         "usual_course": _describe_head(path.parent / USUAL_COURSE_FILE, "usual_figures"),
-        "outcome_head": _describe_head(path.parent / OUTCOME_HEAD_FILE, "outcome_figures"),
-        "step_head": _describe_head(path.parent / STEP_HEAD_FILE, "step_figures"),
+        "outcome_heads": [_describe_head(head, "outcome_figures") for head in sorted(path.parent.glob(OUTCOME_HEADS))],
+        "step_heads": [_describe_head(head, "step_figures") for head in sorted(path.parent.glob(STEP_HEADS))],
     }
 
 
@@ -93,6 +98,13 @@ def _format_head(head: dict[str, Any] | None, how: str, describe: Callable[[dict
     return f"{use}: {describe(head)}"
 
 
+def _name_team(head: dict[str, Any]) -> str:
+    """Name the agents that a head knows; nothing where it does not say."""
+    agents = [printable(agent) for agent in head.get("agents", ())]
+    more = ", ..." if len(agents) > _MOST_NAMED else ""
+    return f"{', '.join(agents[:_MOST_NAMED])}{more}: " if agents else ""
+
+
 def _describe_usual(courses: dict[str, Any]) -> str:
     return "; ".join(f"{', '.join(team['agents'])} by {team['runs']} sound runs" for team in courses["teams"])
 
@@ -100,14 +112,14 @@ def _describe_usual(courses: dict[str, Any]) -> str:
 def _describe_outcomes(head: dict[str, Any]) -> str:
     low, high = head["auc_interval"]
     return (
-        f"AUC {head['auc']:.2f} ({low:.2f} to {high:.2f}) on {head['failed']} failed and {head['sound']} sound runs it "
-        f"had not seen; the tracer by itself {head['tracer_auc']:.2f}"
+        f"{_name_team(head)}AUC {head['auc']:.2f} ({low:.2f} to {high:.2f}) on {head['failed']} failed and "
+        f"{head['sound']} sound runs it had not seen; the tracer by itself {head['tracer_auc']:.2f}"
     )
 
 
 def _describe_steps(head: dict[str, Any]) -> str:
     low, high = head["after_interval"]
     return (
-        f"{head['after']:.0f} % of the steps right ({low:.0f} to {high:.0f}) on {head['labels']} failures it had not "
-        f"seen; the tracer by itself {head['before']:.0f} %"
+        f"{_name_team(head)}{head['after']:.0f} % of the steps right ({low:.0f} to {high:.0f}) on {head['labels']} "
+        f"failures it had not seen; the tracer by itself {head['before']:.0f} %"
     )

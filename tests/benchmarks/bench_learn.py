@@ -9,6 +9,8 @@ into runs of 30 other tasks, by another seed, and the tracer is asked with what 
 these failed; whether sound runs are called failed is asked without saying how they ended. Exit code 1 where a bar is
 missed.
 
+`learn_worth` says by which assumption a retry or a guard mends a fault.
+
 With --recorded it is asked what is usual in runs of others, whose outcome is known: learnt from the sound runs of half
 of the tasks, and held against the other half; then the other way round.
 """
@@ -28,12 +30,14 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import click
+from tests.benchmarks.learn_worth import make_schemata, retry, run_guarded
 from tests.benchmarks.machine import describe, versions
 
 import blamespan
 from blamespan.analysis.sources import runs_in
 from blamespan.analysis.summary.statistics import Share
 from blamespan.attribution import NOBODY_KNOWS
+from blamespan.cores import cores
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.learn.campaign import Budget
@@ -156,7 +160,8 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
     learnt = blamespan.learn(program, make_tasks(n_tasks, 1), check, out=folder, budget=n_faults, use=False)
     took_min = (_cpu_s() - began_s) / 60 / 2
     fresh = LearnFolder(folder / "fresh", {})
-    made = make_runs(program, check, make_tasks(n_tasks, 2), fresh, make_recipe(seed=1), Budget(n_faults // 2))
+    tasks, recipe = make_tasks(n_tasks, 2), make_recipe(seed=1)
+    made = make_runs(program, check, tasks, fresh, recipe, Budget(n_faults // 2))
     runs = fresh.runs()
     failed = [done for done in made.of("flipped") if done.is_replayed]
     sound = [done for done in (*made.of("clean"), *made.of("harmless")) if done.succeeded]
@@ -168,6 +173,9 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
     agents = [runs[done.trace_id].trace.steps[done.decisive or 0].agent for done in failed]
     always = max(agents.count(agent) for agent in agents)
     steps, figures, made_runs = named[before], learnt.figures["steps"], learnt.figures["runs"]
+    by_anybody = retry(after, failed, runs, names_anybody=True)
+    os.environ["BLAMESPAN_SCHEMATA"] = str(make_schemata(folder))
+    guarded = run_guarded(program, check, tasks, fresh, recipe, cores())
     absent = [index for index, done in enumerate(failed) if _kind(done) in kinds]
     return [
         _row(
@@ -228,6 +236,22 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
             + [False] * (made_runs["placed"] - made_runs["replayed_where_injected"]),
             ">= 95 %",
             lambda was, now: now >= 0.95,
+        ),
+        _row("one retry, a random agent named: solved", None, by_anybody),
+        _row("one retry with feedback: solved", retry(before, failed, runs), retry(after, failed, runs)),
+        _row(
+            "guarded by schemata: solved under the same faults",
+            guarded.before,
+            guarded.after,
+            "+10 points",
+            lambda was, now: now >= was + 0.10,
+        ),
+        _row(
+            "guarded by schemata: sound disturbed",
+            None,
+            guarded.disturbed,
+            "<= 2 %",
+            lambda was, now: now <= 0.02,
         ),
         Row("from command to use, minutes of two free cores", None, took_min, "<= 5", is_quick or took_min <= 5),
     ]

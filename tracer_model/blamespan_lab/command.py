@@ -235,6 +235,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
     from blamespan.labels.people import by_run
     from blamespan_lab.train.step_head import agreed_run, learn_step_head, read_steps
     from blamespan_tracer.auto.tracer import AutoTracer
+    from blamespan_tracer.heads import name_for_team
     from blamespan_tracer.step_head import STEP_HEAD_FILE
 
     runs, folder = _runs_to_learn_from(data)
@@ -251,7 +252,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         )
     agreed = [known for run, about in labelled if (known := agreed_run(run, about)) is not None]
     head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()), seed=seed)
-    path = out or folder / STEP_HEAD_FILE
+    path = out or folder / (name_for_team(STEP_HEAD_FILE, head.figures["agents"]) if data is None else STEP_HEAD_FILE)
     digest = head.save(path)
     click.echo(f"labels    {figures.n} failures, agreed on and found among the runs")
     for title, step, (low, high), agent in (
@@ -277,6 +278,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     from blamespan.labels.people import by_run
     from blamespan_lab.train.outcome_head import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
+    from blamespan_tracer.heads import name_for_team
     from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 
     runs, folder = _runs_to_learn_from(data)
@@ -287,7 +289,8 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
         [apply_labels(run.trace, labels.get(run.trace.trace_id, ())) for run in runs], AutoTracer.bundled()
     )
     head, figures = learn_head(known, seed=seed)
-    path = out or folder / OUTCOME_HEAD_FILE
+    team = head.figures["agents"]
+    path = out or folder / (name_for_team(OUTCOME_HEAD_FILE, team) if data is None else OUTCOME_HEAD_FILE)
     digest = head.save(path)
     click.echo(f"runs      {figures.n_failed} failed and {figures.n_sound} sound")
     click.echo(f"head      AUC {figures.head:.3f} ({figures.head_interval[0]:.3f} to {figures.head_interval[1]:.3f}), "

@@ -1,14 +1,15 @@
 """Heads: small models that a user's own runs taught, each in a file of its own, and used only where it is better.
 
-A head knows one team. On a run of other agents it counts for as many of them as it knows.
+A head knows one team. Where the team has new agents, it counts for as many as it knows.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -40,6 +41,9 @@ class Head(Protocol):
 
 
 _HeadT = TypeVar("_HeadT", bound=Head)
+
+_LEAST_KNOWN = 0.5
+"""Share of a run's agents that a head must know to count."""
 
 
 def load_head(
@@ -74,42 +78,84 @@ def load_head(
         ) from error
 
 
-def load_in_use(variable: str, name: str, load: Callable[[Path], _HeadT]) -> _HeadT | None:
-    """Load the head that a variable of the environment names, else the one beside this user's store.
+def load_in_use(variable: str, files: str, load: Callable[[Path], _HeadT]) -> tuple[_HeadT, ...]:
+    """Load the head that a variable of the environment names, else those beside this user's store.
 
     Args:
-        variable: Its name; `none` turns heads off.
-        name: Of the file beside the store.
+        variable: Its name; its value is a file, a folder of heads, or `none`, which turns heads off.
+        files: Pattern of their names in a folder.
         load: Reads a file, and raises `TracerUnavailable` where it is missing or damaged.
 
     Returns:
-        The head; None where there is none, or it is no better than the tracer by itself.
+        The heads that are better than the tracer by itself, the newest first. Of those in a folder, what is damaged or
+        of another version is logged, and left out.
 
     Raises:
         TracerUnavailable: if the file that is named is missing or damaged.
     """
     named = os.environ.get(variable, "").strip()
     if named.lower() == "none":
-        return None
-    if named:
-        head: _HeadT | None = load(Path(named).expanduser())
-    else:
-        head = _load_beside_store(name, load)
-    return head if head is not None and head.is_better else None
+        return ()
+    path = Path(named).expanduser() if named else _find_store_folder()
+    if path is None:
+        return ()
+    heads = _load_all(path, files, load) if path.is_dir() or not named else [load(path)]
+    return tuple(head for head in heads if head.is_better)
 
 
-def _load_beside_store(name: str, load: Callable[[Path], _HeadT]) -> _HeadT | None:
-    """Load the head beside this user's store; where it is of another version or damaged, log that and go without."""
+def _find_store_folder() -> Path | None:
     if os.environ.get("BLAMESPAN_STORE", "").strip().lower() == "none":
         return None
     store_folder = find_part("store_folder", _log, "heads beside the store are not looked for")
-    if store_folder is None or not (path := store_folder() / name).exists():
-        return None
-    try:
-        return load(path)
-    except TracerUnavailable as error:
-        _log.warning("what was learnt is not used: %s", error)
-        return None
+    return None if store_folder is None else store_folder()
+
+
+def _load_all(folder: Path, files: str, load: Callable[[Path], _HeadT]) -> list[_HeadT]:
+    heads = []
+    for path in sorted(folder.glob(files), key=lambda path: (-path.stat().st_mtime_ns, path.name)):
+        try:
+            heads.append(load(path))
+        except TracerUnavailable as error:
+            _log.warning("what was learnt is not used: %s", error)
+    return heads
+
+
+def name_for_team(name: str, agents: Iterable[str]) -> str:
+    """Return the name of a team's own file beside the store, such as `steps-1a2b3c4d.safetensors`.
+
+    Args:
+        name: That of a single head, such as `steps.safetensors`.
+        agents: Names of the team's agents.
+    """
+    team = hashlib.sha256("\0".join(sorted(agents)).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return str(Path(name).with_stem(f"{Path(name).stem}-{team}"))
+
+
+def choose_head(heads: Sequence[_HeadT], trace: MessageActionTrace) -> tuple[_HeadT | None, float]:
+    """Choose the head that was learnt on a run's team.
+
+    Args:
+        heads: Those in use, the newest first.
+        trace: The run.
+
+    Returns:
+        The head that knows most of the run's agents, and few others, with the share that it knows, 0..1. None and 0
+        where none knows half of them: a head must not judge another team.
+    """
+    if not heads:
+        return None, 0.0
+    n_agents = len(list_agents(trace))
+    head = min(heads, key=lambda head: (len(_list_new_agents(head, trace)), len(head.figures.get("agents", ()))))
+    new = _list_new_agents(head, trace)
+    if new:
+        _log.info(
+            "learnt on another team: %d of %d agents are new (%s). Learn this one with: blamespan learn",
+            len(new),
+            n_agents,
+            ", ".join(map(repr, new[:3])),
+        )
+    known = 1.0 - len(new) / max(n_agents, 1)
+    return (head, known) if known >= _LEAST_KNOWN else (None, 0.0)
 
 
 def list_agents(trace: MessageActionTrace) -> list[str]:
@@ -117,21 +163,10 @@ def list_agents(trace: MessageActionTrace) -> list[str]:
     return sorted({step.agent for step in trace.steps if trace.can_be_blamed(step)})
 
 
-def share_known(head: Head, trace: MessageActionTrace) -> float:
-    """Return the share of a run's agents that a head was learnt of, 0..1; 1 where it does not say of whom it was."""
+def _list_new_agents(head: Head, trace: MessageActionTrace) -> list[str]:
+    """List the agents of a run that a head was not learnt of; none where it does not say of whom it was."""
     known = head.figures.get("agents")
-    agents: Sequence[str] = list_agents(trace)
-    if not known or not agents:
-        return 1.0
-    new = [agent for agent in agents if agent not in known]
-    if new:
-        _log.info(
-            "learnt on another team: %d of %d agents are new (%s). Learn this one with: blamespan learn",
-            len(new),
-            len(agents),
-            ", ".join(map(repr, new[:3])),
-        )
-    return 1.0 - len(new) / len(agents)
+    return [agent for agent in list_agents(trace) if agent not in known] if known else []
 
 
 def read_figures(path: Path, load: Callable[[Path], Head]) -> Figures | None:

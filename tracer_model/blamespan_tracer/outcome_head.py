@@ -28,9 +28,10 @@ from blamespan_tracer.tokens import joint_hash, token_hashes
 from blamespan_tracer.weights_file import write_weights
 
 OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
-"""Name of the head beside the collector's store."""
+"""Name of the file of a head; beside the collector's store each team has its own, see `name_for_team`."""
 
 _VARIABLE: Final = "BLAMESPAN_OUTCOME_HEAD"
+_FILES: Final = "outcomes*.safetensors"
 _FORMAT: Final = "blamespan-outcomes-1"
 
 _N_BUCKETS: Final = 4096
@@ -226,13 +227,13 @@ _WORDS_SIZE: Final = np.float32(3.0)
 _HABITS_SIZE: Final = np.float32(0.3)
 
 
-def outcome_head_in_use() -> OutcomeHead | None:
-    """Load the head that `BLAMESPAN_OUTCOME_HEAD` names, else the one beside the store; None where none is better.
+def outcome_heads_in_use() -> tuple[OutcomeHead, ...]:
+    """Load what `BLAMESPAN_OUTCOME_HEAD` names, else the heads beside the store; see `load_in_use`.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_VARIABLE, OUTCOME_HEAD_FILE, OutcomeHead.load)
+    return load_in_use(_VARIABLE, _FILES, OutcomeHead.load)
 
 
 def read_outcome_figures(path: Path) -> Figures | None:

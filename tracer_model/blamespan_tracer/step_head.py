@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from blamespan_tracer.auto.tracer import ReadRun
 
 STEP_HEAD_FILE: Final = "steps.safetensors"
-"""Name of the head beside the collector's store."""
+"""Name of the file of a head; beside the collector's store each team has its own, see `name_for_team`."""
 
 _VARIABLE: Final = "BLAMESPAN_STEP_HEAD"
+_FILES: Final = "steps*.safetensors"
 _FORMAT: Final = "blamespan-steps-3"
 _LEAST_SHARE: Final = 1e-3
 _NEVER: Final = -np.inf
@@ -147,13 +148,13 @@ class StepHead:
         return cls(prior, agents, set_mass, is_better, settings["figures"], digest=digest)
 
 
-def step_head_in_use() -> StepHead | None:
-    """Load the head that `BLAMESPAN_STEP_HEAD` names, else the one beside the store; None where none is better.
+def step_heads_in_use() -> tuple[StepHead, ...]:
+    """Load what `BLAMESPAN_STEP_HEAD` names, else the heads beside the store; see `load_in_use`.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_VARIABLE, STEP_HEAD_FILE, StepHead.load)
+    return load_in_use(_VARIABLE, _FILES, StepHead.load)
 
 
 def read_step_figures(path: Path) -> Figures | None:

@@ -28,8 +28,9 @@ from blamespan_lab.learn.worker import CleanRun, RecordedTrial, serve
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
 from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, UsualCourses
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
-from blamespan_tracer.step_head import STEP_HEAD_FILE
+from blamespan_tracer.heads import name_for_team
+from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE, read_outcome_figures
+from blamespan_tracer.step_head import STEP_HEAD_FILE, read_step_figures
 
 _MECHANISMS = ("response", "prompt", "memory", "tool")
 """Where faults are put in; of a message that goes astray nobody's decision is to blame."""
@@ -249,12 +250,15 @@ def _put_into_use(folder: Path, files: Sequence[str]) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
         for name in files:
-            fresh = place / f".{name}.new"
+            fresh, used_as = place / f".{name}.new", name
             if name == USUAL_COURSE_FILE:
                 _read_courses(place / name).adding(UsualCourses.load(folder / name)).save(fresh)
             else:
+                read = read_step_figures if name == STEP_HEAD_FILE else read_outcome_figures
+                _, figures = read(folder / name) or (False, {})
+                used_as = name_for_team(name, figures["agents"])
                 shutil.copyfile(folder / name, fresh)
-            fresh.replace(place / name)
+            fresh.replace(place / used_as)
     except OSError as error:
         raise BlamespanError(
             f"expected room for {files!r} in {str(place)!r}, got {error.strerror or error}. What was learnt is in "

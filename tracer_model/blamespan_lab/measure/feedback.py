@@ -83,14 +83,26 @@ class _HeedfulMoment(DecisionContext):
         return self.profile.mistakes * self._share_left(mode)
 
     def _share_left(self, code: str) -> float:
-        """Return the share of its mistakes of a kind that an agent still makes."""
-        left = 1.0
-        for note in self.notes:
-            if note.agent is None:
-                left *= 1 - self.heed / len(self.profile.team)
-            elif note.agent == self.profile.member.name:
-                left *= 1 - (self.heed if note.mode is None or _is_same_mode(note.mode, mode(code)) else self.heed / 2)
-        return left
+        return share_left(self.notes, self.profile.member.name, len(self.profile.team), code, self.heed)
+
+
+def share_left(notes: Sequence[Note], agent: str, n_agents: int, code: str, heed: float) -> float:
+    """Return the share of its mistakes of a kind that an agent still makes after feedback: the assumption, 0..1.
+
+    Args:
+        notes: What the feedback says.
+        agent: Who erred.
+        n_agents: In its team: feedback for all is heeded by each as far as its share goes.
+        code: The kind, as `taxonomy:code`; feedback on another kind is heeded half.
+        heed: How much attention feedback gets, 0..1.
+    """
+    left = 1.0
+    for note in notes:
+        if note.agent is None:
+            left *= 1 - heed / n_agents
+        elif note.agent == agent:
+            left *= 1 - (heed if note.mode is None or _is_same_mode(note.mode, mode(code)) else heed / 2)
+    return left
 
 
 def _is_same_mode(mode: ErrorMode, other_mode: ErrorMode) -> bool:
@@ -196,7 +208,7 @@ def _self_refine(judged: AttributedRun | None, ran: Ran) -> str:
     return "\n".join([BEGIN, *lines, "Look for what is wrong with it, and do better.", END])
 
 
-def _of_anybody(judged: AttributedRun | None, ran: Ran, *, seed: int) -> str:
+def tell_of_anybody(judged: AttributedRun | None, ran: Ran, *, seed: int) -> str:
     """Blame somebody at random, for the same: a control for what merely naming somebody does."""
     if judged is None or judged.attribution.decisive_step is None:
         return by_template(judged, ran)
@@ -210,7 +222,7 @@ ARMS: Mapping[str, Callable[[int], Tell]] = MappingProxyType(
     {
         "no feedback": lambda _: _nothing,
         "self-refine": lambda _: _self_refine,
-        "anybody": lambda seed: partial(_of_anybody, seed=seed),
+        "anybody": lambda seed: partial(tell_of_anybody, seed=seed),
         "feedback": lambda _: by_template,
     }
 )

@@ -28,11 +28,11 @@ from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
-from blamespan_tracer.heads import share_known
+from blamespan_tracer.heads import choose_head
 from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.modes import mode_of, mode_of_step
-from blamespan_tracer.outcome_head import OutcomeHead, outcome_head_in_use
-from blamespan_tracer.step_head import StepHead, step_head_in_use
+from blamespan_tracer.outcome_head import OutcomeHead, outcome_heads_in_use
+from blamespan_tracer.step_head import StepHead, step_heads_in_use
 
 _log = logging.getLogger(__name__)
 
@@ -84,8 +84,8 @@ class AutoTracer:
 
     Args:
         weights: What it was trained to.
-        outcome_head: Says how likely a run failed, where a user's own runs taught one; None where they did not.
-        step_head: Says which steps decide, where a user's own labels taught one.
+        outcome_heads: Each says how likely a run of its team failed, as a user's own runs taught it.
+        step_heads: Each says which steps decide in its team, as a user's own labels taught it.
         checks: What is checked.
         check_files: Digest of the files that some of them were read from; empty where all are installed.
     """
@@ -93,12 +93,12 @@ class AutoTracer:
     def __init__(
         self,
         weights: AutoWeights,
-        outcome_head: OutcomeHead | None = None,
-        step_head: StepHead | None = None,
+        outcome_heads: Sequence[OutcomeHead] = (),
+        step_heads: Sequence[StepHead] = (),
         checks: Sequence[Check] = CHECKS,
         check_files: str = "",
     ) -> None:
-        self._weights, self._outcome_head, self._step_head = weights, outcome_head, step_head
+        self._weights, self._outcome_heads, self._step_heads = weights, tuple(outcome_heads), tuple(step_heads)
         self._checks, self._check_files = tuple(checks), check_files
         self._identity = TracerIdentity("auto", __version__, weights.digest)
 
@@ -115,14 +115,14 @@ class AutoTracer:
     def in_use(cls) -> AutoTracer:
         """Load the bundled weights beside the checks and the heads of the environment.
 
-        See `checks_in_use`, `outcome_head_in_use` and `step_head_in_use`.
+        See `checks_in_use`, `outcome_heads_in_use` and `step_heads_in_use`.
 
         Raises:
             ConfigError: if a variable is wrong.
             TracerUnavailable: if weights are missing or damaged.
         """
         weights = AutoWeights.load(BUNDLED)
-        return cls(weights, outcome_head_in_use(), step_head_in_use(), checks_in_use(), digest_files())
+        return cls(weights, outcome_heads_in_use(), step_heads_in_use(), checks_in_use(), digest_files())
 
     @property
     def identity(self) -> TracerIdentity:
@@ -135,10 +135,10 @@ class AutoTracer:
         settings: dict[str, str | float] = {}
         if self._check_files:
             settings["checks"] = self._check_files
-        if self._outcome_head is not None:
-            settings["outcome head"] = self._outcome_head.digest
-        if self._step_head is not None:
-            settings["step head"] = self._step_head.digest
+        if self._outcome_heads:
+            settings["outcome head"] = "+".join(sorted(head.digest for head in self._outcome_heads))
+        if self._step_heads:
+            settings["step head"] = "+".join(sorted(head.digest for head in self._step_heads))
         return settings
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
@@ -178,16 +178,17 @@ class AutoTracer:
         verdict = self._build_verdict(run, doubted, shares, by_evidence=by_evidence.tolist())
         failure_score = self._score_failure(run, scores, doubted)
         verdict = self._blame_alarms(run, replace(verdict, failure_score=failure_score, unaided_score=failure_score))
-        if self._step_head is not None and (known := share_known(self._step_head, run.trace)) > 0:
+        step_head, known = choose_head(self._step_heads, run.trace)
+        if step_head is not None:
             by_tracer = np.array([step.score for step in verdict.steps])
-            by_head = self._step_head.share(run, by_tracer)
-            set_mass = known * self._step_head.set_mass + (1 - known) * verdict.coverage
+            by_head = step_head.share(run, by_tracer)
+            set_mass = known * step_head.set_mass + (1 - known) * verdict.coverage
             taught = self._build_verdict(run, doubted, known * by_head + (1 - known) * by_tracer, set_mass=set_mass)
             verdict = replace(taught, failure_score=verdict.failure_score, unaided_score=verdict.unaided_score)
-        if self._outcome_head is not None:
+        outcome_head, known = choose_head(self._outcome_heads, run.trace)
+        if outcome_head is not None:
             suspicion = verdict.unaided_score or 0.0
-            known = share_known(self._outcome_head, run.trace)
-            score = known * self._outcome_head.failure_score(run.trace, suspicion) + (1 - known) * suspicion
+            score = known * outcome_head.failure_score(run.trace, suspicion) + (1 - known) * suspicion
             verdict = replace(verdict, failure_score=score, unaided_score=score)
         return verdict
 

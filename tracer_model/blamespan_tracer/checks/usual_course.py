@@ -248,7 +248,7 @@ def usual_courses_in_use() -> UsualCourses | None:
     Raises:
         TracerUnavailable: if the file that is named is missing or damaged.
     """
-    return load_in_use(_VARIABLE, USUAL_COURSE_FILE, UsualCourses.load)
+    return next(iter(load_in_use(_VARIABLE, USUAL_COURSE_FILE, UsualCourses.load)), None)
 
 
 def learn_usual_course(traces: Iterable[MessageActionTrace]) -> UsualCourse | None:

@@ -18,13 +18,15 @@ from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan.learning import LearnSettings
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
+from blamespan_collector.store import RunWriter
 from blamespan_lab.learn.campaign import Budget, Cost, Made
 from blamespan_lab.learn.command import learn as learn_command
 from blamespan_lab.learn.folder import Done
 from blamespan_lab.learn.report import figures_of, lines_of
-from blamespan_lab.learn.teaching import read_tasks
+from blamespan_lab.learn.teaching import _put_into_use, read_tasks
 from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import WrittenFault
+from blamespan_tracer.heads import name_for_team
 from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
 from tests.tracer_model.schemata.test_command import written
 
@@ -101,6 +103,41 @@ def test_head_beside_the_store_is_used_for_its_team_and_not_for_another(
     assert after[2] == before[2]
     assert gains[0] > gains[1] > 0
     assert head.figures["agents"] == sorted(AGENTS)
+
+
+def test_each_team_has_a_head_of_its_own(
+    taught: tuple[Path, Trained], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A team that is learnt later leaves the other's head as it was, and its own judges nobody else."""
+    others = ("Ada", "Bob", "Eve", "Joe")
+    runs = [trace_of(900), trace_of(900, agents=others), trace_of(900, agents=(*AGENTS[:1], *others[1:]))]
+    RunWriter(tmp_path / "runs.db").close()
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+    before = load_tracer("auto").attribute(runs)
+    head = replace(StepHead.load(taught[0] / STEP_HEAD_FILE), is_better=True)
+    elsewhere = replace(head, agents=others, figures={**head.figures, "agents": sorted(others)})
+    for number, learnt in enumerate((head, elsewhere, head)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        learnt.save(folder / STEP_HEAD_FILE)
+        _put_into_use(folder, [STEP_HEAD_FILE])
+    both = load_tracer("auto").attribute(runs)
+    listed = CliRunner().invoke(cli, ["status"]).output
+    with monkeypatch.context() as elsewhere_set:  # as the collector does
+        elsewhere_set.setenv("BLAMESPAN_STORE", "none")
+        elsewhere_set.setenv("BLAMESPAN_STEP_HEAD", str(tmp_path))
+        by_folder = load_tracer("auto").attribute(runs)
+    (tmp_path / name_for_team(STEP_HEAD_FILE, others)).unlink()
+    one = load_tracer("auto").attribute(runs)
+
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+    assert by_folder == both
+    assert both[0] == one[0]
+    assert both[0].steps != before[0].steps
+    assert both[1].steps != before[1].steps
+    assert one[1:] == before[1:]  # not its team: it knows none, and one of four
+    for team in (AGENTS, others):
+        assert f"step head     in use: {', '.join(sorted(team))}: " in listed
 
 
 def test_head_of_another_version_beside_the_store_costs_a_warning(

@@ -33,7 +33,7 @@ from blamespan_tracer.outcome_head import (
     HABITS,
     OutcomeHead,
     outcome_features,
-    outcome_head_in_use,
+    outcome_heads_in_use,
     read_outcome_figures,
 )
 from tests.collector.fakes import request
@@ -94,13 +94,13 @@ def test_head_that_learns_nothing_is_not_used(
     monkeypatch.setenv("BLAMESPAN_OUTCOME_HEAD", str(path))
 
     assert not figures.is_better
-    assert outcome_head_in_use() is None
+    assert outcome_heads_in_use() == ()
 
 
 def test_verdicts_take_the_score_of_the_head(tracer: AutoTracer, learnt: tuple[OutcomeHead, OutcomeFigures]) -> None:
     """With a head the failure score follows how the user's runs fail; shares of the blame stay as they are."""
     head, _ = learnt
-    taught = AutoTracer(AutoWeights.load(BUNDLED), head)
+    taught = AutoTracer(AutoWeights.load(BUNDLED), (head,))
     runs = [replace(_run(77, outcome), outcome="unknown") for outcome in ("failed", "succeeded")]
 
     failed, sound = taught.attribute(runs)
@@ -117,7 +117,7 @@ def test_known_outcome_is_not_given_back_as_a_finding(
 ) -> None:
     """What the tracer says by itself is the same whether it is told how the run ended or not."""
     head, _ = learnt
-    taught = AutoTracer(AutoWeights.load(BUNDLED), head)
+    taught = AutoTracer(AutoWeights.load(BUNDLED), (head,))
     run = _run(78, "failed", says=CLOSINGS["succeeded"])
 
     told, untold = taught.attribute([run, replace(run, outcome="unknown")])
@@ -170,7 +170,7 @@ def test_damaged_head_is_named(content: bytes, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("BLAMESPAN_OUTCOME_HEAD", str(path))
 
     with pytest.raises(TracerUnavailable, match=r"outcomes\.safetensors.*train --outcomes"):
-        outcome_head_in_use()
+        outcome_heads_in_use()
 
 
 @pytest.mark.parametrize("steps", [0, 1])
@@ -212,6 +212,6 @@ def test_store_teaches_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "22 failed and 22 sound" in learnt.output
     assert after["runs"] == {"succeeded": 20, "failed": 20, "unknown": 4}
     assert after["labels"] == 4
-    assert after["outcome_head"]["is_in_use"]
+    assert after["outcome_heads"][0]["is_in_use"]
     (tmp_path / "outcomes.safetensors").write_bytes(b"damaged")
     assert "Learn it again" in CliRunner().invoke(cli, ["status"]).output

@@ -29,7 +29,7 @@ from blamespan_lab.train.step_head import (
 )
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
-from blamespan_tracer.step_head import StepHead, read_step_figures, step_head_in_use
+from blamespan_tracer.step_head import StepHead, read_step_figures, step_heads_in_use
 from tests.collector.fakes import request
 
 AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
@@ -70,7 +70,7 @@ def _label(run: MessageActionTrace, step: int | None = WRONG, by: str = "ada") -
 
 
 def _taught(head: StepHead) -> AutoTracer:
-    return AutoTracer(AutoWeights.load(BUNDLED), step_head=head)
+    return AutoTracer(AutoWeights.load(BUNDLED), step_heads=(head,))
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_labels_without_a_pattern_change_nothing(
     monkeypatch.setenv("BLAMESPAN_STEP_HEAD", str(path))
 
     assert not figures.is_better
-    assert step_head_in_use() is None
+    assert step_heads_in_use() == ()
 
 
 def test_more_labels_are_worth_more(tracer: AutoTracer) -> None:
@@ -216,9 +216,9 @@ def test_damaged_head_is_named(content: bytes, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("BLAMESPAN_STEP_HEAD", str(path))
 
     with pytest.raises(TracerUnavailable, match=r"steps\.safetensors.*train --labels"):
-        step_head_in_use()
+        step_heads_in_use()
     monkeypatch.setenv("BLAMESPAN_STEP_HEAD", "none")
-    assert step_head_in_use() is None
+    assert step_heads_in_use() == ()
 
 
 def test_labels_teach_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,13 +234,13 @@ def test_labels_teach_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     before = CliRunner().invoke(cli, ["status"]).output
     learnt = CliRunner().invoke(cli, ["lab", "train", "--labels"])
-    after = json.loads(CliRunner().invoke(cli, ["status", "--json"]).output)["step_head"]
+    after = json.loads(CliRunner().invoke(cli, ["status", "--json"]).output)["step_heads"][0]
 
     assert "step head     none: blamespan lab train --labels" in before
     assert "14 failures, agreed on" in learnt.output
     assert "The collector uses it" in learnt.output
     assert after["is_in_use"]
     assert after["labels"] == 14
-    assert "step head     in use: " in CliRunner().invoke(cli, ["status"]).output
+    assert "step head     in use: Auditor, Buyer, Clerk, Planner: " in CliRunner().invoke(cli, ["status"]).output
     (tmp_path / "steps.safetensors").write_bytes(b"damaged")
     assert "Learn it again" in CliRunner().invoke(cli, ["status"]).output
