@@ -54,11 +54,11 @@ def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
 def test_right_answer_of_a_later_agent_does_not_count_for_an_earlier_ones_error(birds: Path) -> None:
     """The reporter's answer, put into its mouth, mends the run as well: it only reported what the adder had added."""
     document = _shared(
-        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "contracts", "--processes", 1),
+        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
         *("--correction", "1=It makes 42.", "--correction", "2=The answer is 42.", "--by", "feedback"),
     )
     alone = _shared(
-        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "contracts", "--processes", 1),
+        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
         *("--correction", "1=It makes 43.", "--correction", "2=The answer is 42.", "--by", "feedback"),
     )
 
