@@ -18,7 +18,6 @@ from PIL import Image as Pictures
 
 from blamespan import conventions as words
 from blamespan.host_safety import shield_host
-from blamespan.rebuilding.rebuild import rebuild
 from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
@@ -131,24 +130,6 @@ async def test_forgotten_stream_ends_its_run(recorder: SpanRecorder, caplog: pyt
 
     assert only(recorder, "invoke_workflow").attributes[words.RUN_COMPLETE] is False
     assert "detach" not in caplog.text
-
-
-async def test_agent_alone_is_a_run_of_its_own(recorder: SpanRecorder) -> None:
-    """An agent without a team, however it is called, has a run for each call, with one message in it."""
-    writer = assistant("writer", "one", "two", "three")
-    await writer.run(task="write")
-    async for _ in writer.run_stream(task="more"):
-        pass
-    await writer.on_messages([TextMessage(content="and more", source="user")], CancellationToken())
-
-    assert tree(recorder)[""] == ["invoke_workflow writer"] * 3
-    assert [read(span) for span in named(recorder, "invoke_workflow")] == [
-        [("user", "user", text)] for text in ("write", "more", "and more")
-    ]
-    assert [read(span, words.OUTPUT_MESSAGES) for span in named(recorder, "invoke_agent")] == [
-        [("assistant", "writer", text)] for text in ("one", "two", "three")
-    ]
-    assert rebuild(recorder.spans()[:3]).agents[0].description == "the writer"
 
 
 class Shouts(Echo):
