@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from blamespan_tracer.alternatives.network.contracts import LEARNT_CHECKS
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.network.inputs import feature_names
+from blamespan_tracer.alternatives.network.learnt_checks import LEARNT_CHECKS
 from blamespan_tracer.alternatives.network.tracer import NetworkTracer
 from blamespan_tracer.checks import CHECKS, ExaminedRun
 from tests.tracer_model.teams import Said, team
