@@ -68,7 +68,7 @@ _LEAST_WORDS = 3
 """What is shorter is a word by which one ends a run, and no message."""
 
 
-def _cut_sign_off(text: str) -> str:
+def cut_sign_off(text: str) -> str:
     """Return a message without the word in capitals that ends a run, such as TERMINATE; the same text without one."""
     end = text[-_LONGEST_SIGN_OFF:]
     return text[: len(text) - len(end)] + _SIGN_OFF.sub("", end)
@@ -78,7 +78,7 @@ def _cut_sign_off(text: str) -> str:
 def _ends_answer(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for a message that ends the run and states nothing, where the one before it did not either, or it asks."""
     text = read.step.content.rstrip()
-    body = _cut_sign_off(text)
+    body = cut_sign_off(text)
     if body == text or read.states or len(body.split()) < _LEAST_WORDS:
         return
     if not _ASKS.search(run.trace.task[-_MAX_CHARS:]):
@@ -126,7 +126,7 @@ _GOES_ON = re.compile(
 @_message_check("message-whole", "A message does not break off.", "blamespan:X5")
 def _messages_are_whole(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Look for a message that ends in the middle of a sentence or of code."""
-    body = _cut_sign_off(read.step.content).rstrip()
+    body = cut_sign_off(read.step.content).rstrip()
     if _GOES_ON.search(body[-20:]) or body.count("```") % 2:
         yield Finding(read.step.index, "fail", body[-80:], "it breaks off")
 

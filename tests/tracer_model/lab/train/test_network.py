@@ -45,7 +45,7 @@ from blamespan_tracer.alternatives.network.model import Scores
 from blamespan_tracer.modes import MODES
 from tests.tracer_model.alternatives.network.networks import FEATURES, VOCABULARY, random_team
 from tests.tracer_model.lab.train.test_lexical import write_aegis
-from tests.tracer_model.representation.teams import team
+from tests.tracer_model.teams import team
 
 LEXICON, MEANINGS = LexicalTracer.bundled().lexicon, Meanings.bundled()
 
