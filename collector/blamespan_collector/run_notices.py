@@ -46,7 +46,7 @@ class RunNotices:
     def note_run(self, item: AttributedRun) -> None:
         """Note a verdict; write a line if the run failed, and it is not the line that was written before."""
         key = _key(item)
-        blamed = _blamed(item)
+        blamed = next((part for part in (item, *item.earlier) if part.attribution.abstained is None), item)
         self._runs[key] = blamed.attribution.word
         for part in item.earlier:  # one run with this
             self._runs.pop(_key(part), None)
@@ -94,11 +94,6 @@ def shown_id(trace_id: str) -> str:
 def _key(item: AttributedRun) -> str:
     top = item.run.root or item.run.spans[0]
     return f"{item.trace.trace_id}/{top.span_id}"
-
-
-def _blamed(item: AttributedRun) -> AttributedRun:
-    """Return the part of a run that holds the decisive step; the last one where there is none."""
-    return next((part for part in (item, *item.earlier) if part.attribution.abstained is None), item)
 
 
 def _line(item: AttributedRun, blamed: AttributedRun) -> str:

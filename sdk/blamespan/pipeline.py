@@ -247,7 +247,7 @@ def attribute_parts(runs: Sequence[RunInParts], tracer: Tracer) -> list[tuple[At
         For each run what the verdict says of it, last, and of the earlier parts it was judged with, before; the
         exception where joining its parts or the tracer raised.
     """
-    traces = [None if _waits_for_answer(run) else _try(partial(_join, run)) for run in runs]
+    traces = [None if (run.waits and run.trace.outcome == "unknown") else _try(partial(_join, run)) for run in runs]
     verdicts = iter(_ask(tracer, [trace for trace in traces if isinstance(trace, MessageActionTrace)]))
     answers: list[tuple[Attribution, ...] | Exception] = []
     for run, trace in zip(runs, traces, strict=True):
@@ -401,11 +401,6 @@ def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
 
     failure = f"nothing is noted beside the verdict on trace {run.trace.trace_id}"
     return ask_part(note, _logger, failure) or RunNotes()
-
-
-def _waits_for_answer(run: RunInParts) -> bool:
-    """Check whether a run is judged only with the one that goes on from it."""
-    return run.waits and run.trace.outcome == "unknown"
 
 
 def _join(run: RunInParts) -> MessageActionTrace:

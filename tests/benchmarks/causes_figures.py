@@ -12,9 +12,9 @@ from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from blamespan_lab.make.recording import Recording
-from blamespan_lab.rerun.causes.blame import MaskedWorth
 from blamespan_lab.rerun.causes.shapley import MOST_EXACT, Coalition, NoShares, shapley
 from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects, verified_verdict, verify
+from blamespan_lab.rerun.causes.worth import MaskedWorth
 from blamespan_lab.rerun.script import script_of
 
 _SAME = 1e-9

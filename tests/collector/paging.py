@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -75,3 +76,10 @@ def serving_page(store: RunStore) -> Iterator[str]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+def make_newer(path: Path) -> None:
+    """Make a store of a release that is to come."""
+    stored(path)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")

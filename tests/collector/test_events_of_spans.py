@@ -22,7 +22,7 @@ def test_events_come_out_with_the_spans_they_tell_of() -> None:
     (part,) = assembler.due(2)
 
     assert (part.items, part.span_ids, part.reason) == ((events, root), {ident("root")}, "complete")
-    assert (assembler.held_bytes, assembler.held_spans) == (0, 0)
+    assert (assembler.held_bytes, assembler.held_traces) == (0, 0)
 
 
 def test_events_of_spans_that_never_come_are_forgotten() -> None:

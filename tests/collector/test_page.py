@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore, RunWriter
 from tests.collector.documents import HOSTILE, OURS, Document
 from tests.collector.fakes import request
-from tests.collector.paging import LastStepsTracer, annotated, stored
+from tests.collector.paging import LastStepsTracer, annotated, make_newer, stored
 from tests.sdk.talks import talk
 
 
@@ -339,12 +338,6 @@ async def test_what_is_not_there_is_said(tmp_path: Path, path: str, status: int,
     assert (answer.status_code, said in page.text) == (status, True), page.text
     assert "/" in page.links
     assert page.tags <= OURS
-
-
-def make_newer(path: Path) -> None:
-    stored(path)
-    with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 99")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from blamespan_collector.store import (
     schema,
 )
 from tests.collector.fakes import request
-from tests.collector.paging import LastStepsTracer, annotated, stored
+from tests.collector.paging import LastStepsTracer, annotated, make_newer, stored
 from tests.sdk.talks import NOW_NS, talk
 
 
@@ -247,12 +247,6 @@ def test_reading_goes_on_while_it_is_written(tmp_path: Path) -> None:
 
     assert len(ids(store)) == 40
     assert all(count % 2 == 0 for count in seen)
-
-
-def make_newer(path: Path) -> None:
-    stored(path)
-    with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 99")
 
 
 def make_foreign(path: Path) -> None:

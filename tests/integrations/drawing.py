@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from textwrap import dedent
 
 from blamespan import conventions as words
@@ -83,3 +84,20 @@ def _name(name: str) -> str:
 def _on_one_line(text: str) -> str:
     is_plain = text.isprintable() and text == text.strip() and text[:1] not in ("", "'", '"')
     return text if is_plain else repr(text)
+
+
+_OF_A_GUARD = re.compile(r"blamespan\.(message\.id|agent\.id|guard\..*)|gen_ai\.conversation\.id")
+
+
+def steps_without_guard(trace: MessageActionTrace) -> list[Step]:
+    """List the steps of *trace* without ids, times and what a guard writes."""
+    return [
+        replace(
+            step,
+            span_id="",
+            start_ns=0,
+            end_ns=0,
+            attributes={key: value for key, value in step.attributes.items() if not _OF_A_GUARD.fullmatch(key)},
+        )
+        for step in trace.steps
+    ]

@@ -27,6 +27,7 @@ from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 from pydantic import BaseModel
 
+from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
 from tests.integrations.autogen_runs import (
     INFO,
@@ -34,6 +35,7 @@ from tests.integrations.autogen_runs import (
     assistant,
     calls,
     drawn,
+    named,
     outline,
     replay,
 )
@@ -197,6 +199,7 @@ async def test_function_tool(recorder: SpanRecorder) -> None:
             execute_tool fail
             chat replay
         """)
+    assert {span.text(words.TOOL_CALL_ID) for span in named(recorder, "execute_tool")} == {"call-0"}
 
 
 @pytest.mark.construct("AutoGen", "agent as a tool (AgentTool)")

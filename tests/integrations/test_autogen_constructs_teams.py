@@ -22,13 +22,17 @@ from autogen_agentchat.teams import (
 )
 from autogen_core import CancellationToken
 
+from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
 from tests.integrations.autogen_runs import (
     Echo,
     assistant,
     calls,
     drawn,
+    named,
+    only,
     outline,
+    read,
     replay,
 )
 from tests.integrations.drawing import literal
@@ -98,6 +102,9 @@ async def test_selector(recorder: SpanRecorder) -> None:
           invoke_agent critic
             chat replay
         """)
+    run = only(recorder, "invoke_workflow")
+    choices = [span for span in named(recorder, "chat") if span.parent_id == run.span_id]
+    assert {span.text(words.AGENT_NAME) for span in choices} == {"SelectorGroupChatManager"}
 
 
 @pytest.mark.construct("AutoGen", "SelectorGroupChat: selector function, one candidate, no valid answer")
@@ -186,6 +193,7 @@ async def test_swarm_and_its_user(recorder: SpanRecorder) -> None:
         agents: clerk
         0 clerk: message 'thanks', 9+1 tokens
         """)
+    assert read(named(recorder, "invoke_workflow")[1]) == [("user", "user", "my number is 7")]
 
 
 def ledger(speaker: str, instruction: str, *, done: bool = False, because: str = "it can") -> str:
@@ -366,3 +374,4 @@ async def test_message_filter(recorder: SpanRecorder) -> None:
         0 echo: message 'echo: go' to writer
         1 writer: message 'a draft' to echo, 5+2 tokens
         """)
+    assert read(only(recorder, "invoke_agent writer")) == [("user", "user", "go")]

@@ -19,8 +19,6 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken, SingleThreadedAgentRuntime
 from autogen_core.tools import FunctionTool
 from opentelemetry import trace as otel
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from pydantic import BaseModel, ConfigDict
 
 from blamespan import conventions as words
@@ -41,6 +39,7 @@ from tests.integrations.autogen_runs import (
     tree,
 )
 from tests.integrations.drawing import literal
+from tests.integrations.exporters import troubled_exporters
 
 
 class Unserialisable:
@@ -204,52 +203,16 @@ async def test_agent_that_lost_its_name_is_recorded(recorder: SpanRecorder) -> N
         """)
 
 
-class _Failing(SpanExporter):
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        raise OSError("no network")
-
-
-class _Hanging(SpanExporter):
-    def __init__(self) -> None:
-        self.is_over = threading.Event()
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.is_over.wait(60)
-        return SpanExportResult.SUCCESS
-
-
 @pytest.mark.filterwarnings("ignore")  # the SDK's own words on its failing exporter
 async def test_exporter_that_raises_or_hangs_does_not_concern_the_program() -> None:
     """The program has its answer, and has it at once."""
-    hanging = _Hanging()
-    provider = TracerProvider(shutdown_on_exit=False)
-    for exporter in (_Failing(), hanging):
-        provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1, max_export_batch_size=1))
-    AutoGenInstrumentor().instrument(tracer_provider=provider)
-    try:
+    with troubled_exporters(AutoGenInstrumentor()):
         start_s = time.monotonic()
         results = [await RoundRobinGroupChat([Echo()], max_turns=1).run(task="go") for _ in range(3)]
         took_s = time.monotonic() - start_s
-    finally:
-        AutoGenInstrumentor().uninstrument()
-        hanging.is_over.set()
-        provider.shutdown()
 
     assert [result.messages[-1].to_text() for result in results] == ["echo: go"] * 3
     assert took_s < 10
-
-
-async def test_provider_shut_down_midway_does_not_concern_the_program(recorder: SpanRecorder) -> None:
-    """A run goes on when nobody takes its spans any more."""
-
-    class Quits(Echo):
-        async def on_messages(self, messages: Any, cancellation_token: CancellationToken) -> Response:
-            recorder.provider.shutdown()
-            return await super().on_messages(messages, cancellation_token)
-
-    result = await RoundRobinGroupChat([Quits("a"), Echo("b")], max_turns=2).run(task="go")
-
-    assert [message.to_text() for message in result.messages] == ["go", "a: go", "b: a: go"]
 
 
 def _everything_of_autogen() -> dict[tuple[str, str], Any]:

@@ -18,13 +18,11 @@ from PIL import Image as Pictures
 
 from blamespan import conventions as words
 from blamespan.host_safety import shield_host
-from blamespan.rebuilding.rebuild import rebuild
 from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
 from tests.integrations.autogen_runs import (
     Echo,
-    Raises,
     assistant,
     named,
     only,
@@ -41,34 +39,6 @@ def pair(**options: Any) -> RoundRobinGroupChat:
     return RoundRobinGroupChat(
         [assistant("writer", "a draft", "a better draft"), assistant("critic", "too short")], **options
     )
-
-
-async def test_run_is_one_trace_with_a_span_per_message(recorder: SpanRecorder) -> None:
-    """A run is one trace: its span, below it one span per agent message, below these their model calls."""
-    await pair().run(task="write")
-
-    assert len({span.trace_id for span in recorder.spans()}) == 1
-    assert tree(recorder) == {
-        "": ["invoke_workflow RoundRobinGroupChat"],
-        "invoke_workflow RoundRobinGroupChat": ["invoke_agent writer", "invoke_agent critic", "invoke_agent writer"],
-        "invoke_agent writer": ["chat ReplayChatCompletionClient"] * 2,
-        "invoke_agent critic": ["chat ReplayChatCompletionClient"],
-    }
-
-
-async def test_rebuilt_run_says_who_said_what_to_whom_on_what_grounds(recorder: SpanRecorder) -> None:
-    """The rebuilt trace has the messages in order, their receivers and the messages they build on."""
-    await pair().run(task="write")
-
-    trace = trace_of(recorder)
-    assert trace.task == "write"
-    assert said(trace) == [
-        ("writer", "message", "a draft"),
-        ("critic", "message", "too short"),
-        ("writer", "message", "a better draft"),
-    ]
-    assert [step.inputs for step in trace.steps] == [(), (0,), (1,)]
-    assert [step.recipients for step in trace.steps] == [("critic",), ("writer",), ("critic",)]
 
 
 async def test_agent_span_holds_only_messages_new_to_the_agent(recorder: SpanRecorder) -> None:
@@ -129,34 +99,6 @@ async def test_run_is_a_child_of_the_programs_span(recorder: SpanRecorder) -> No
     assert tree(recorder)["request"] == ["invoke_workflow RoundRobinGroupChat"]
 
 
-async def test_two_teams_at_once_do_not_mix(recorder: SpanRecorder) -> None:
-    """Runs side by side in one loop are two traces, each with its own messages."""
-    await asyncio.gather(pair().run(task="one"), pair().run(task="two"))
-
-    runs = {span.trace_id: span for span in named(recorder, "invoke_workflow")}
-    messages = named(recorder, "invoke_agent")
-    assert len(runs) == 2
-    assert [sum(span.trace_id == run for span in messages) for run in runs] == [3, 3]
-    assert all(span.parent_id == runs[span.trace_id].span_id for span in messages)
-
-
-async def test_raising_agent_and_its_run_are_errors(recorder: SpanRecorder) -> None:
-    """An agent that raises has an ERROR span with its own exception's type, and so has the run."""
-    team = RoundRobinGroupChat([assistant("writer", "a draft"), Raises("searcher")])
-    with pytest.raises(RuntimeError, match="no such page"):
-        await team.run(task="write")
-
-    agent, run = only(recorder, "invoke_agent searcher"), only(recorder, "invoke_workflow")
-    assert (agent.status, agent.attributes[words.ERROR_TYPE]) == ("error", "LookupError")
-    assert (run.status, run.attributes[words.ERROR_TYPE]) == ("error", "RuntimeError")
-    assert run.attributes[words.RUN_COMPLETE] is True
-    trace = trace_of(recorder)
-    assert (trace.outcome, [(step.agent, step.status) for step in trace.steps]) == (
-        "failed",
-        [("writer", "unset"), ("searcher", "error")],
-    )
-
-
 async def test_run_that_cannot_start_is_an_error(recorder: SpanRecorder) -> None:
     """An exception before the first message reaches the caller as it was, and ends the run's span."""
     with pytest.raises(ValueError, match="Task list cannot be empty"):
@@ -179,17 +121,6 @@ async def test_consumer_of_a_stream_keeps_its_own_context(recorder: SpanRecorder
     assert seen == {otel.INVALID_SPAN, request}
 
 
-async def test_stream_left_early_ends_its_run_incomplete(recorder: SpanRecorder) -> None:
-    """A run whose stream is left is ended, not complete, and no error."""
-    stream = pair().run_stream(task="write")
-    async for _ in stream:
-        break
-    await stream.aclose()
-
-    run = only(recorder, "invoke_workflow")
-    assert (run.attributes[words.RUN_COMPLETE], run.status) == (False, "unset")
-
-
 async def test_forgotten_stream_ends_its_run(recorder: SpanRecorder, caplog: pytest.LogCaptureFixture) -> None:
     """A stream that is only dropped ends its run too, from the loop's finalizer, without a word in the log."""
     async for _ in pair().run_stream(task="write"):
@@ -199,42 +130,6 @@ async def test_forgotten_stream_ends_its_run(recorder: SpanRecorder, caplog: pyt
 
     assert only(recorder, "invoke_workflow").attributes[words.RUN_COMPLETE] is False
     assert "detach" not in caplog.text
-
-
-async def test_cancelled_run_ends_incomplete(recorder: SpanRecorder) -> None:
-    """A run that the program cancels is not complete; the agent it cut short says so."""
-    token = CancellationToken()
-
-    class Slow(Echo):
-        async def on_messages(self, messages: Any, cancellation_token: CancellationToken) -> Response:
-            asyncio.get_running_loop().call_soon(token.cancel)
-            await cancellation_token.link_future(asyncio.get_running_loop().create_future())
-            raise AssertionError
-
-    with pytest.raises(asyncio.CancelledError):
-        await RoundRobinGroupChat([Slow("slow")]).run(task="write", cancellation_token=token)
-
-    run, slow = only(recorder, "invoke_workflow"), only(recorder, "invoke_agent slow")
-    assert (run.attributes[words.RUN_COMPLETE], run.status) == (False, "unset")
-    assert (slow.status, slow.attributes["blamespan.step.cancelled"]) == ("unset", True)
-
-
-async def test_agent_alone_is_a_run_of_its_own(recorder: SpanRecorder) -> None:
-    """An agent without a team, however it is called, has a run for each call, with one message in it."""
-    writer = assistant("writer", "one", "two", "three")
-    await writer.run(task="write")
-    async for _ in writer.run_stream(task="more"):
-        pass
-    await writer.on_messages([TextMessage(content="and more", source="user")], CancellationToken())
-
-    assert tree(recorder)[""] == ["invoke_workflow writer"] * 3
-    assert [read(span) for span in named(recorder, "invoke_workflow")] == [
-        [("user", "user", text)] for text in ("write", "more", "and more")
-    ]
-    assert [read(span, words.OUTPUT_MESSAGES) for span in named(recorder, "invoke_agent")] == [
-        [("assistant", "writer", text)] for text in ("one", "two", "three")
-    ]
-    assert rebuild(recorder.spans()[:3]).agents[0].description == "the writer"
 
 
 class Shouts(Echo):

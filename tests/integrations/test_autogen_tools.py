@@ -35,7 +35,6 @@ from tests.integrations.autogen_runs import (
     calls,
     named,
     only,
-    said,
     trace_of,
     tree,
 )
@@ -49,28 +48,6 @@ def add(one: int, other: int) -> int:
 async def fail(why: str) -> str:
     """Fail."""
     raise FileNotFoundError(why)
-
-
-async def test_tool_is_a_call_and_an_answer_below_its_agent(recorder: SpanRecorder) -> None:
-    """A tool has one span below its agent's, with arguments, answer and the model's id of the call."""
-    agent = assistant("writer", calls(("add", {"one": 1, "other": 2})), "it is 3", tools=[add], max_tool_iterations=2)
-    await RoundRobinGroupChat([agent], max_turns=1).run(task="go")
-
-    tool = only(recorder, "execute_tool add")
-    assert tree(recorder)["invoke_agent writer"] == [
-        "chat ReplayChatCompletionClient",
-        tool.name,
-        "chat ReplayChatCompletionClient",
-    ]
-    assert tool.attributes[words.TOOL_CALL_ID] == "call-0"
-    assert tool.status == "unset"
-    trace = trace_of(recorder)
-    assert said(trace) == [
-        ("writer", "tool_call", 'add({"one": 1, "other": 2})'),
-        ("writer", "tool_result", "3"),
-        ("writer", "message", "it is 3"),
-    ]
-    assert [step.inputs for step in trace.steps] == [(), (0,), (1,)]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,9 +23,9 @@ from blamespan.guarding.guard import Guard, GuardStopped
 from blamespan.guarding.policy import Policy, parse_policy
 from blamespan.intercepting import listeners
 from blamespan.testing import SpanRecorder
-from blamespan.trace import MessageActionTrace
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import INFO, Echo, calls, trace_of
+from tests.integrations.drawing import steps_without_guard
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -439,21 +437,7 @@ def test_watching_alone_changes_nothing() -> None:
     with blamespan.guard(observing) as guard:
         watched = trace_of(recorded(selector_team()))
 
-    hidden = re.compile(r"blamespan\.(message\.id|agent\.id|guard\..*)|gen_ai\.conversation\.id")
-
-    def shown(trace: MessageActionTrace) -> list[Any]:
-        return [
-            replace(
-                step,
-                span_id="",
-                start_ns=0,
-                end_ns=0,
-                attributes={key: value for key, value in step.attributes.items() if not hidden.fullmatch(key)},
-            )
-            for step in trace.steps
-        ]
-
-    assert shown(watched) == shown(plain)
+    assert steps_without_guard(watched) == steps_without_guard(plain)
     assert guard.counts["observe"] > 3
     assert guard.counts.keys() == {"observe"}
 

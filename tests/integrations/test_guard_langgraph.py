@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from blamespan.guarding.decisions import Decision, GuardedRun, ProposedStep
 from blamespan.guarding.policy import Policy, parse_policy
 from blamespan.intercepting import listeners
 from blamespan.trace import MessageActionTrace
+from tests.integrations.drawing import steps_without_guard
 from tests.integrations.langgraph_programs import ScriptedModel, asks_for, calculator, model, recorded
 
 GIVEN: Any = {"messages": [HumanMessage("Go.")]}
@@ -386,21 +386,7 @@ def test_watching_alone_changes_nothing() -> None:
     with blamespan.guard(observing) as guard:
         watched = run()
 
-    hidden = re.compile(r"blamespan\.(message\.id|agent\.id|guard\..*)|gen_ai\.conversation\.id")
-
-    def shown(trace: MessageActionTrace) -> list[Any]:
-        return [
-            replace(
-                step,
-                span_id="",
-                start_ns=0,
-                end_ns=0,
-                attributes={k: v for k, v in step.attributes.items() if not hidden.fullmatch(k)},
-            )
-            for step in trace.steps
-        ]
-
-    assert (watched[0], shown(watched[1])) == (plain[0], shown(plain[1]))
+    assert (watched[0], steps_without_guard(watched[1])) == (plain[0], steps_without_guard(plain[1]))
     assert guard.counts.keys() == {"observe"}
 
 

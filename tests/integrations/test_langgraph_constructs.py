@@ -15,6 +15,8 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
 
+from blamespan import conventions as words
+from blamespan.genai_messages import text_of
 from blamespan.testing import SpanRecorder
 from tests.integrations.drawing import literal
 from tests.integrations.langgraph_programs import (
@@ -25,6 +27,7 @@ from tests.integrations.langgraph_programs import (
     chain,
     drawn,
     model,
+    named,
     says,
     tree,
 )
@@ -40,6 +43,18 @@ CALCULATION = """
     3 solver: message 'It is 3.' after 2, langgraph.step=3
     4 checker: message 'I checked it.' after 3, langgraph.step=4
 """
+
+
+CALCULATION_TREE = [
+    "invoke_workflow calculator",
+    "  invoke_agent solver",
+    "    chat ScriptedModel",
+    "  execute_tool add",
+    "  invoke_agent solver",
+    "    chat ScriptedModel",
+    "  invoke_agent checker",
+    "    chat ScriptedModel",
+]
 
 
 def a_calculation() -> Any:
@@ -61,7 +76,7 @@ def test_invoke(recorder: SpanRecorder) -> None:
     """One trace: a span for the run, one for each agent message, tools and model calls below or beside them."""
     a_calculation().invoke(ASK)
 
-    assert drawn(recorder) == literal(CALCULATION)
+    assert (tree(recorder), drawn(recorder)) == (CALCULATION_TREE, literal(CALCULATION))
 
 
 @pytest.mark.construct("LangGraph", "ainvoke")
@@ -69,7 +84,7 @@ async def test_ainvoke(recorder: SpanRecorder) -> None:
     """The same trace as of `invoke`."""
     await a_calculation().ainvoke(ASK)
 
-    assert drawn(recorder) == literal(CALCULATION)
+    assert (tree(recorder), drawn(recorder)) == (CALCULATION_TREE, literal(CALCULATION))
 
 
 MODES: list[Any] = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug", ["values", "messages"]]
@@ -81,7 +96,7 @@ def test_stream(recorder: SpanRecorder, mode: Any) -> None:
     """The same trace as of `invoke`, whatever the program reads."""
     list(a_calculation().stream(ASK, stream_mode=mode))
 
-    assert drawn(recorder) == literal(CALCULATION)
+    assert (tree(recorder), drawn(recorder)) == (CALCULATION_TREE, literal(CALCULATION))
 
 
 @pytest.mark.construct("LangGraph", "astream, every mode and lists of modes")
@@ -90,7 +105,7 @@ async def test_astream(recorder: SpanRecorder, mode: Any) -> None:
     """The same trace as of `invoke`, whatever the program reads."""
     assert [one async for one in a_calculation().astream(ASK, stream_mode=mode)] or mode in ("custom", "checkpoints")
 
-    assert drawn(recorder) == literal(CALCULATION)
+    assert (tree(recorder), drawn(recorder)) == (CALCULATION_TREE, literal(CALCULATION))
 
 
 @pytest.mark.construct("LangGraph", "stream(version='v2')")
@@ -98,7 +113,7 @@ def test_stream_version_2(recorder: SpanRecorder) -> None:
     """The same trace as of `invoke`."""
     list(a_calculation().stream(ASK, stream_mode=["updates", "messages"], version="v2"))
 
-    assert drawn(recorder) == literal(CALCULATION)
+    assert (tree(recorder), drawn(recorder)) == (CALCULATION_TREE, literal(CALCULATION))
 
 
 @pytest.mark.construct("LangGraph", "stream_events v3")
@@ -108,7 +123,7 @@ def test_stream_events_version_3(recorder: SpanRecorder) -> None:
     for _ in a_calculation().stream_events(ASK, version="v3"):
         pass
 
-    assert drawn(recorder) == literal(CALCULATION)
+    assert (tree(recorder), drawn(recorder)) == (CALCULATION_TREE, literal(CALCULATION))
 
 
 @pytest.mark.construct("LangGraph", "astream_events v2")
@@ -116,7 +131,7 @@ async def test_astream_events_version_2(recorder: SpanRecorder) -> None:
     """The same trace as of `invoke`."""
     assert [event async for event in a_calculation().astream_events(ASK, version="v2")]
 
-    assert drawn(recorder) == literal(CALCULATION)
+    assert (tree(recorder), drawn(recorder)) == (CALCULATION_TREE, literal(CALCULATION))
 
 
 @pytest.mark.construct("LangGraph", "Streaming LLM tokens")
@@ -129,6 +144,8 @@ def test_streaming_tokens(recorder: SpanRecorder) -> None:
     assert len(list(graph.compile(name="g").stream(ASK, stream_mode="messages"))) > 3
 
     assert tree(recorder) == ["invoke_workflow g", "  invoke_agent speaker", "    chat GenericFakeChatModel"]
+    [chat] = named(recorder, "chat GenericFakeChatModel")
+    assert text_of(chat.attributes[words.OUTPUT_MESSAGES]) == "one two three"
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete
         task: 1 + 2?
@@ -500,6 +517,17 @@ def test_subgraph_called_by_a_tool(recorder: SpanRecorder) -> None:
 
     create_agent(model(asks_for("ask_helper", question="?"), "It is 42."), [ask_helper], name="boss").invoke(ASK)
 
+    assert tree(recorder) == [
+        "invoke_workflow boss",
+        "  invoke_agent boss",
+        "    chat ScriptedModel",
+        "  execute_tool ask_helper",
+        "    invoke_workflow helper",
+        "      invoke_agent helper",
+        "        chat ScriptedModel",
+        "  invoke_agent boss",
+        "    chat ScriptedModel",
+    ]
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow boss, complete
         task: 1 + 2?

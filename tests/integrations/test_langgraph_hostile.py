@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,14 +13,13 @@ from langchain_core.tools import tool
 from langgraph._internal import _runnable
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import _loop
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from blamespan import conventions as words
 from blamespan import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook
+from tests.integrations.exporters import troubled_exporters
 from tests.integrations.langgraph_programs import (
     asks_for,
     calculator,
@@ -124,20 +122,6 @@ def test_tool_that_returns_an_exception_has_failed(recorder: SpanRecorder) -> No
     assert (span.status, span.attributes[words.ERROR_TYPE]) == ("error", "KeyError")
 
 
-class _Failing(SpanExporter):
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        raise OSError("no network")
-
-
-class _Hanging(SpanExporter):
-    def __init__(self) -> None:
-        self.is_over = threading.Event()
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.is_over.wait(60)
-        return SpanExportResult.SUCCESS
-
-
 def _answer() -> str:
     return str(calculator(asks_for("add", a=1, b=2), "It is 3.").invoke(ASK)["messages"][-2].text)
 
@@ -145,64 +129,13 @@ def _answer() -> str:
 @pytest.mark.filterwarnings("ignore")  # the SDK's own words on its failing exporter
 def test_exporter_that_raises_or_hangs_does_not_concern_the_program() -> None:
     """The program has its answer, and has it at once."""
-    hanging = _Hanging()
-    provider = TracerProvider(shutdown_on_exit=False)
-    for exporter in (_Failing(), hanging):
-        provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1, max_export_batch_size=1))
-    LangGraphInstrumentor().instrument(tracer_provider=provider)
-    try:
+    with troubled_exporters(LangGraphInstrumentor()):
         start_s = time.monotonic()
         answers = [_answer() for _ in range(3)]
         took_s = time.monotonic() - start_s
-    finally:
-        LangGraphInstrumentor().uninstrument()
-        hanging.is_over.set()
-        provider.shutdown()
 
     assert answers == ["It is 3."] * 3
     assert took_s < 10
-
-
-def test_provider_shut_down_midway_does_not_concern_the_program(recorder: SpanRecorder) -> None:
-    """A run goes on when nobody takes its spans any more."""
-    graph = chain(("one", lambda _: recorder.provider.shutdown() or {"words": ["1"]}), ("two", says("2")))
-
-    assert graph.invoke({"words": []}) == {"words": ["1", "2"]}
-
-
-def _streamed() -> list[Any]:
-    graph = chain(("one", says("1")), ("two", says("2")), checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "t"}, "metadata": {"mine": "x"}}
-    modes: Any = ["values", "updates", "tasks", "checkpoints"]
-    return [_without_ids(chunk) for chunk in graph.stream({"words": []}, thread, stream_mode=modes)]
-
-
-def _without_ids(value: Any) -> Any:
-    if isinstance(value, dict):
-        random = ("id", "checkpoint_id", "ts", "callbacks")
-        return {key: _without_ids(item) for key, item in value.items() if key not in random}
-    return [_without_ids(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def test_streams_and_checkpoints_are_what_they_would_be_without_us() -> None:
-    """What a program streams is the same, checkpoints and metadata included."""
-    bare = _streamed()
-    with recorded():
-        watched = _streamed()
-
-    assert watched == bare
-
-
-def test_saved_state_is_what_it_would_be_without_us(recorder: SpanRecorder) -> None:
-    """Values, next nodes and the program's metadata stand in a checkpoint as ever, and nothing beside them."""
-    graph = chain(("one", says("1")), checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "t"}, "metadata": {"mine": "x"}}
-    graph.invoke({"words": []}, thread)
-
-    state = graph.get_state(thread)
-    assert (state.values, state.next) == ({"words": ["1"]}, ())
-    assert state.metadata is not None
-    assert set(state.metadata) == {"source", "step", "parents", "mine"}
 
 
 def test_uninstrument_restores_every_original() -> None:

@@ -1,27 +1,22 @@
-"""How LangGraph runs end: in order, failed, retried, interrupted and resumed, cancelled, abandoned."""
+"""How LangGraph runs end, beyond what drawings show; see `test_langgraph_constructs_lifecycle.py`."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.errors import GraphRecursionError
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
-from langgraph.types import Command, RetryPolicy, interrupt
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
 
 from blamespan import conventions as words
 from blamespan import rebuild
-from blamespan.genai_messages import text_of
 from blamespan.testing import SpanRecorder
 from tests.integrations.langgraph_programs import (
     Words,
@@ -32,8 +27,6 @@ from tests.integrations.langgraph_programs import (
     model,
     named,
     says,
-    steps,
-    tree,
 )
 
 ASK = {"messages": [("user", "1 / 0?")]}
@@ -60,29 +53,6 @@ def test_raising_node_is_an_error_and_passes_unchanged(recorder: SpanRecorder) -
         assert (span.status, span.attributes[words.ERROR_TYPE]) == ("error", "KeyError")
     assert named(recorder, "invoke_agent good")[0].status == "unset"
     assert rebuild(recorder.spans()).outcome == "failed"
-
-
-def test_failing_tool_that_stops_the_run_is_one_error_step(recorder: SpanRecorder) -> None:
-    """A tool's exception that the tool node lets through is the tool's failure and the run's, nobody else's."""
-    with pytest.raises(ZeroDivisionError):
-        calculator(asks_for("divide", a=1, b=0)).invoke(ASK)
-
-    statuses = {span.name: (span.status, span.attributes.get(words.ERROR_TYPE)) for span in recorder.spans()}
-    assert statuses == {
-        "invoke_agent solver": ("unset", None),
-        "chat ScriptedModel": ("unset", None),
-        "execute_tool divide": ("error", "ZeroDivisionError"),
-        "invoke_workflow calculator": ("error", "ZeroDivisionError"),
-    }
-
-
-def test_failing_tool_turned_into_a_message_is_still_an_error(recorder: SpanRecorder) -> None:
-    """Where the tool node hands the exception to the agent as text, the tool's span says what was raised."""
-    calculator(asks_for("divide", a=1, b=0), "It cannot be.", handle_tool_errors=True).invoke(ASK)
-
-    [span] = named(recorder, "execute_tool divide")
-    assert (span.status, span.attributes[words.ERROR_TYPE]) == ("error", "ZeroDivisionError")
-    assert named(recorder, "invoke_workflow calculator")[0].status == "unset"
 
 
 def test_tool_that_answers_with_an_error_message_is_an_error(recorder: SpanRecorder) -> None:
@@ -117,44 +87,6 @@ def test_failing_model_call_is_an_error(recorder: SpanRecorder) -> None:
     assert [span.status for span in recorder.spans()] == ["error", "error", "error"]
 
 
-def test_retry_is_a_step_of_its_own(recorder: SpanRecorder) -> None:
-    """Each failed attempt is an error step, and later ones say which attempt they are."""
-    left = [ConnectionError("first"), ConnectionError("second")]
-
-    def flaky(_: Words) -> dict[str, list[str]]:
-        if left:
-            raise left.pop(0)
-        return {"words": ["at last"]}
-
-    graph = StateGraph(Words)
-    policy = RetryPolicy(retry_on=ConnectionError, initial_interval=0.001, jitter=False)
-    graph.add_node("flaky", flaky, retry_policy=policy)
-    graph.add_edge(START, "flaky")
-    graph.compile(name="graph").invoke({"words": []})
-
-    attempts = named(recorder, "invoke_agent flaky")
-    assert [span.status for span in attempts] == ["error", "error", "unset"]
-    assert [span.attributes.get("blamespan.step.attempt") for span in attempts] == [None, 2, 3]
-    assert named(recorder, "invoke_workflow graph")[0].status == "unset"
-
-
-def test_interrupt_is_no_error_and_its_resume_links_back(recorder: SpanRecorder) -> None:
-    """A run that waits for somebody is neither failed nor complete; the run that goes on links to it."""
-    graph = chain(("asker", lambda _: {"words": [interrupt("May I?")]}), name="g", checkpointer=InMemorySaver())
-
-    graph.invoke({"words": []}, THREAD)
-    graph.invoke(Command(resume="yes"), THREAD)
-
-    paused, resumed = named(recorder, "invoke_workflow g")
-    question, answer = named(recorder, "invoke_agent asker")
-    assert [span.status for span in (paused, question, resumed, answer)] == ["unset"] * 4
-    assert paused.attributes["blamespan.run.interrupted"] is True
-    assert question.attributes["blamespan.step.interrupted"] is True
-    assert "May I?" in str(question.attributes[words.OUTPUT_MESSAGES])
-    assert [span.attributes[words.RUN_COMPLETE] for span in (paused, resumed)] == [False, True]
-    assert [(link.trace_id, link.span_id) for link in resumed.links] == [(paused.trace_id, paused.span_id)]
-
-
 def test_new_question_after_an_interrupt_is_no_resume(recorder: SpanRecorder) -> None:
     """A run with new input does not continue the interrupted one."""
     graph = chain(("asker", lambda _: {"words": [interrupt("May I?")]}), name="g", checkpointer=InMemorySaver())
@@ -163,31 +95,6 @@ def test_new_question_after_an_interrupt_is_no_resume(recorder: SpanRecorder) ->
     graph.invoke({"words": ["something else"]}, THREAD)
 
     assert [list(span.links) for span in named(recorder, "invoke_workflow g")] == [[], []]
-
-
-def test_interrupt_within_a_tool_is_no_error(recorder: SpanRecorder) -> None:
-    """A tool that asks a person first is not a failed tool, and its tool node is still no agent."""
-
-    def book() -> str:
-        return f"booked: {interrupt('Really?')}"
-
-    booker = tool(book, description="Book.")
-    graph = StateGraph(MessagesState)
-    graph.add_node("clerk", lambda _: {"messages": [asks_for("book")]})
-    graph.add_node("tools", ToolNode([booker]))
-    graph.add_edge(START, "clerk")
-    graph.add_edge("clerk", "tools")
-    compiled = graph.compile(name="g", checkpointer=InMemorySaver())
-
-    compiled.invoke(ASK, THREAD)
-    compiled.invoke(Command(resume="yes"), THREAD)
-
-    first, second = named(recorder, "execute_tool book")
-    assert {span.status for span in recorder.spans()} == {"unset"}
-    assert first.attributes["blamespan.step.interrupted"] is True
-    assert second.attributes[words.TOOL_RESULT] == "booked: yes"
-    assert len(named(recorder, "invoke_agent clerk")) == 1
-    assert named(recorder, "invoke_agent tools") == []
 
 
 def test_tool_resumed_after_approval_belongs_to_who_asked(recorder: SpanRecorder) -> None:
@@ -212,67 +119,6 @@ def test_tool_resumed_after_approval_belongs_to_who_asked(recorder: SpanRecorder
         "adder": "agent",
         "HumanInTheLoopMiddleware.after_model": "executor",
     }
-
-
-def test_interrupt_in_a_subgraph_pauses_the_whole_run(recorder: SpanRecorder) -> None:
-    """An interrupt deep inside is asked once, by the member that asks."""
-    team = chain(("asker", lambda _: {"words": [interrupt("May I?")]}), name="team")
-    graph = chain(("desk", team), name="g", checkpointer=InMemorySaver())
-
-    graph.invoke({"words": []}, THREAD)
-
-    assert steps(recorder) == [("asker", "message", "May I?", ())]
-    assert named(recorder, "invoke_workflow g")[0].attributes["blamespan.run.interrupted"] is True
-    assert {span.status for span in recorder.spans()} == {"unset"}
-
-
-def test_recursion_limit_fails_the_run(recorder: SpanRecorder) -> None:
-    """A run that never comes to an end is an error of the run, not of a step."""
-    graph = StateGraph(Words)
-    graph.add_node("loop", says("again"))
-    graph.add_edge(START, "loop")
-    graph.add_edge("loop", "loop")
-
-    with pytest.raises(GraphRecursionError):
-        graph.compile(name="g").invoke({"words": []}, {"recursion_limit": 3})
-
-    [run] = named(recorder, "invoke_workflow g")
-    assert (run.status, run.attributes[words.ERROR_TYPE]) == ("error", "GraphRecursionError")
-    assert [span.status for span in named(recorder, "invoke_agent loop")] == ["unset"] * 3
-
-
-def test_abandoned_stream_ends_the_run_incomplete(recorder: SpanRecorder) -> None:
-    """A consumer that stops reading leaves a run that ended, without error, but not in order."""
-    stream = chain(("one", says("1")), ("two", says("2")), name="g").stream({"words": []})
-    next(stream)
-    del stream
-    gc.collect()
-
-    [run] = named(recorder, "invoke_workflow g")
-    assert (run.status, run.attributes[words.RUN_COMPLETE]) == ("unset", False)
-
-
-async def test_abandoned_async_stream_closes_what_is_open(recorder: SpanRecorder) -> None:
-    """Branches that are still at work when the consumer stops are ended as cancelled, not as failed."""
-
-    async def slow(_: Words) -> None:
-        await asyncio.sleep(60)
-
-    async def quick(_: Words) -> dict[str, list[str]]:
-        return {"words": ["quick"]}
-
-    graph = StateGraph(Words)
-    for name, node in (("slow", slow), ("quick", quick)):
-        graph.add_node(name, node)
-        graph.add_edge(START, name)
-    stream = graph.compile(name="g").astream({"words": []})
-    async for _ in stream:
-        break
-    await stream.aclose()
-
-    [run], [branch] = named(recorder, "invoke_workflow g"), named(recorder, "invoke_agent slow")
-    assert (run.status, run.attributes[words.RUN_COMPLETE]) == ("unset", False)
-    assert (branch.status, branch.attributes["blamespan.step.cancelled"]) == ("unset", True)
 
 
 async def test_cancelled_run_is_incomplete(recorder: SpanRecorder) -> None:
@@ -324,48 +170,6 @@ def test_runs_without_an_end_are_closed_when_there_are_too_many(
     for stream in streams:
         stream.close()
     assert len(named(recorder, "invoke_workflow g")) == 3
-
-
-STREAM_MODES = ["values", "updates", "messages", "custom", "tasks", "checkpoints", "debug"]
-
-
-@pytest.mark.parametrize("mode", STREAM_MODES)
-def test_every_stream_mode_gives_the_same_spans(recorder: SpanRecorder, mode: Any) -> None:
-    """How the program reads a run does not change what is recorded."""
-    list(calculator(asks_for("divide", a=1, b=2), "0.5").stream(ASK, stream_mode=mode))
-    streamed = tree(recorder), steps(recorder)
-    recorder.clear()
-
-    calculator(asks_for("divide", a=1, b=2), "0.5").invoke(ASK)
-
-    assert streamed == (tree(recorder), steps(recorder))
-
-
-def test_streamed_answer_is_recorded_whole(recorder: SpanRecorder) -> None:
-    """A model that streams its words still gives one model call with the whole answer."""
-    speaker = GenericFakeChatModel(messages=iter([AIMessage("one two three")]))
-    graph = StateGraph(MessagesState)
-    graph.add_node("speaker", lambda state: {"messages": [speaker.invoke(state["messages"])]})
-    graph.add_edge(START, "speaker")
-    chunks = list(graph.compile().stream(ASK, stream_mode="messages"))
-
-    [chat] = named(recorder, "chat GenericFakeChatModel")
-    assert len(chunks) > 3
-    assert text_of(chat.attributes[words.OUTPUT_MESSAGES]) == "one two three"
-
-
-async def test_async_runs_give_the_same_spans(recorder: SpanRecorder) -> None:
-    """`ainvoke` and `astream` are recorded as `invoke` is."""
-    await calculator(asks_for("divide", a=1, b=2), "0.5").ainvoke(ASK)
-    invoked = tree(recorder), steps(recorder)
-    recorder.clear()
-    assert [_ async for _ in calculator(asks_for("divide", a=1, b=2), "0.5").astream(ASK)]
-    streamed = tree(recorder), steps(recorder)
-    recorder.clear()
-
-    calculator(asks_for("divide", a=1, b=2), "0.5").invoke(ASK)
-
-    assert invoked == streamed == (tree(recorder), steps(recorder))
 
 
 def test_batch_gives_one_trace_per_run(recorder: SpanRecorder) -> None:

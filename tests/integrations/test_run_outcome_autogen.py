@@ -28,6 +28,7 @@ from tests.integrations.autogen_runs import (
     trace_of,
 )
 from tests.integrations.drawing import literal
+from tests.integrations.test_run_outcome_ways_autogen_langgraph import outcomes
 
 
 def team(answer: str = "12 * 3 = 35", name: str = "desk") -> RoundRobinGroupChat:
@@ -37,13 +38,6 @@ def team(answer: str = "12 * 3 = 35", name: str = "desk") -> RoundRobinGroupChat
         termination_condition=MaxMessageTermination(3),
         name=name,
     )
-
-
-def outcomes(recorder: SpanRecorder) -> dict[str, str]:
-    """Tell how each run ended, by what was asked."""
-    spans = recorder.spans()
-    runs = [blamespan.rebuild([one for one in spans if one.trace_id == each]) for each in {s.trace_id for s in spans}]
-    return {run.task: run.outcome for run in runs}
 
 
 @pytest.mark.construct("AutoGen", "`record_outcome()` after a run")

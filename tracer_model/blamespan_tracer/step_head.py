@@ -13,11 +13,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan_tracer.auto.observed_run import ReadRun
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
 from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, evidence_features
 from blamespan_tracer.auto.step_prior import PRIOR_FEATURES, StepPrior, prior_features
@@ -25,9 +26,6 @@ from blamespan_tracer.checks.usual_course import PREFIX, Kind
 from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import write_weights
-
-if TYPE_CHECKING:
-    from blamespan_tracer.auto.tracer import ReadRun
 
 STEP_HEAD_FILE: Final = "steps.safetensors"
 """Name of the file of a head; beside the collector's store each team has its own, see `name_for_team`."""

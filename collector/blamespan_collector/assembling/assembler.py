@@ -85,11 +85,6 @@ class Assembler(Generic[Item]):
         """Count the traces that were let go and are followed."""
         return len(self._followed)
 
-    @property
-    def held_spans(self) -> int:
-        """Count the spans held."""
-        return sum(len(trace.span_ids) for trace in self._held.values())
-
     def list_items(self) -> Iterator[tuple[bytes, Sequence[Item]]]:
         """List what stands for the spans of each trace that is held or followed."""
         for traces in (self._followed, self._held):

@@ -225,7 +225,7 @@ class _NodeRun:
         """Return the items of each output, or of what it was given instead of its input."""
         data = as_object(self.record.get("inputOverride" if override else "data")).get(self.connection)
         outputs = data if isinstance(data, list) else []
-        return [_items(output) for output in outputs]
+        return [[as_object(item.get("json")) for item in _items_of(output)] for output in outputs]
 
     def items(self, override: bool = False) -> list[dict[str, Any]]:
         """Return the items of all outputs, in order."""
@@ -553,10 +553,6 @@ def _structure(value: object) -> Any:
         return parse_json(value)
     except ValueError:
         return None
-
-
-def _items(output: object) -> list[dict[str, Any]]:
-    return [as_object(item.get("json")) for item in _items_of(output)]
 
 
 def _items_of(value: object) -> list[dict[str, Any]]:

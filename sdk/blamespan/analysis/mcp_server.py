@@ -296,7 +296,7 @@ def run_line(run: ShownRun) -> Document:
     is_suspicious = word in FAILURE_WORDS
     document: Document = {
         "run_id": trace.trace_id,
-        "task": _head(trace.task),
+        "task": _truncate(printable(trace.task[: 2 * _HEAD_CHARS]), _HEAD_CHARS),
         "agents": [printable(agent.name) for agent in trace.agents],
         "steps": len(trace.steps),
         "outcome": trace.outcome,
@@ -435,10 +435,6 @@ def _words_of(document: Document) -> str:
 
 def _mode_document(mode: ErrorMode) -> Document:
     return {"code": str(mode), "name": mode.name, "meaning": mode.definition}
-
-
-def _head(text: str) -> str:
-    return _truncate(printable(text[: 2 * _HEAD_CHARS]), _HEAD_CHARS)
 
 
 def _truncate(text: str, most_chars: int) -> str:

@@ -17,31 +17,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs
 
 from blamespan.errors import MalformedSpan
-from blamespan.json_text import parse_deep_json
 from blamespan.otlp.proto import mapping
 from blamespan.spans import Span, SpanEvent
 
 EventsOfSpans = Mapping[tuple[str, str], Sequence[SpanEvent]]
 """Events by the trace's and the span's id."""
-
-
-def are_logs(document: bytes | str) -> bool:
-    """Check whether an OTLP-JSON document begins as one of log records does."""
-    head = document[:4_096]
-    return (b'"resourceLogs"' if isinstance(head, bytes) else '"resourceLogs"') in head  # type: ignore[operator]
-
-
-def logs_from_json(document: bytes | str) -> ExportLogsServiceRequest:
-    """Read one OTLP-JSON document of log records.
-
-    Raises:
-        MalformedSpan: if it is no such document.
-    """
-    try:
-        read = parse_deep_json(document)
-    except ValueError as error:
-        raise MalformedSpan(f"expected OTLP-JSON log records, got no JSON: {error}") from error
-    return logs_from_document(read)
 
 
 def logs_from_document(document: Any) -> ExportLogsServiceRequest:

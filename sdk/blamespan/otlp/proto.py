@@ -82,7 +82,7 @@ def spans_to_proto(spans: Iterable[Span]) -> list[trace_pb2.ResourceSpans]:
     scopes: dict[object, trace_pb2.ScopeSpans] = {}
     for span in spans:
         origin = span.origin if isinstance(span.origin, ProtoOrigin) else None
-        resource_key: object = id(origin.resource) if origin else _frozen(span.resource)
+        resource_key: object = id(origin.resource) if origin else repr(sorted(span.resource.items()))
         scope_key = (resource_key, id(origin.scope) if origin else span.scope)
         if resource_key not in resources:
             resources[resource_key] = _resource_header(span, origin)
@@ -254,7 +254,3 @@ def _scope_header(span: Span, origin: ProtoOrigin | None) -> trace_pb2.ScopeSpan
     if origin is None:
         return trace_pb2.ScopeSpans(scope=InstrumentationScope(name=span.scope.name, version=span.scope.version))
     return scope_header(origin.scope)
-
-
-def _frozen(attributes: Attributes) -> str:
-    return repr(sorted(attributes.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -10,7 +11,7 @@ from pathlib import Path
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from blamespan.otlp import request_from_json, spans_from_proto
-from blamespan.otlp.logs import logs_from_json
+from blamespan.otlp.logs import logs_from_document
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
@@ -47,7 +48,7 @@ def traces_of(name: str) -> list[list[Span]]:
 
 def logs_of(name: str) -> ExportLogsServiceRequest:
     """Read the log records kept beside a recording."""
-    return logs_from_json((FOLDER / f"{name}.logs.json").read_text(encoding="utf-8"))
+    return logs_from_document(json.loads((FOLDER / f"{name}.logs.json").read_text(encoding="utf-8")))
 
 
 def runs_of(name: str) -> list[Run]:

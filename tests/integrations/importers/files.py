@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
@@ -19,6 +21,12 @@ from tests.integrations.drawing import draw
 
 IMPORTERS = list(importers())
 FIXTURES = Path(__file__).parent / "recorded"
+
+
+def write(path: Path, *values: Any) -> Path:
+    """Write values as lines of JSON."""
+    path.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
+    return path
 
 
 def text(literal: str) -> str:

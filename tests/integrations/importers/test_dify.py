@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blamespan import conventions as words
-from tests.integrations.importers.files import drawn, errors_in, matching, text, traces_in
+from tests.integrations.importers.files import drawn, errors_in, matching, text, traces_in, write
 from tests.integrations.importers.platforms import dify_detail, dify_executions, dify_node, dify_stream
 
 HIDDEN = (words.NODE_ID, words.NODE_TYPE, words.NODE_INPUTS, words.NODE_SOURCES, words.NODE_OUTPUTS,
@@ -23,11 +23,6 @@ RUN = text("""
     2 workflow: plan "A refund?: takes true, where the last case tried is 'refund' is 'refund'" after 1
     3 Writer: message 'You get 60 back.' after 1 2, 20+5 tokens
     """)
-
-
-def write(path: Path, *values: Any) -> Path:
-    path.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
-    return path
 
 
 def served(events: Iterable[dict[str, Any]]) -> str:

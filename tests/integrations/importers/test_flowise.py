@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from blamespan import conventions as words
-from tests.integrations.importers.files import drawn, errors_in, matching, runs_in, text, traces_in
+from tests.integrations.importers.files import drawn, errors_in, matching, runs_in, text, traces_in, write
 from tests.integrations.importers.platforms import flowise_nodes
 from tests.integrations.importers.test_dify import HIDDEN
 
@@ -25,11 +25,6 @@ RUN = text("""
     5 workflow: tool_result '{"data": "paid", "status": 200}' after 4
     6 workflow: message '60 are on their way.' after 5
     """)
-
-
-def write(path: Path, *values: Any) -> Path:
-    path.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
-    return path
 
 
 def row(**fields: Any) -> dict[str, Any]:

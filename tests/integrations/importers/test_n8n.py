@@ -11,7 +11,7 @@ import pytest
 
 from blamespan import conventions as words
 from blamespan_integrations.importers import n8n
-from tests.integrations.importers.files import drawn, errors_in, matching, runs_in, text, traces_in
+from tests.integrations.importers.files import drawn, errors_in, matching, runs_in, text, traces_in, write
 from tests.integrations.importers.platforms import flatted, n8n_execution, n8n_run
 from tests.integrations.importers.test_dify import HIDDEN
 
@@ -25,11 +25,6 @@ RUN = text("""
     4 workflow: tool_call 'Pay({"url": "https://pay.example.com", "body": "60 were paid."})' after 3
     5 workflow: tool_result 'paid' after 4
     """)
-
-
-def write(path: Path, *values: Any) -> Path:
-    path.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
-    return path
 
 
 def stored() -> dict[str, Any]:

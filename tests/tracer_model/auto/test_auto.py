@@ -18,12 +18,6 @@ from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 TASK = "Book a table for Mrs Olsen at Harbour Inn, reservation code HX48213, and confirm the deposit of 1,250.50 NOK."
 
 
-@pytest.fixture(scope="module")
-def tracer() -> AutoTracer:
-    """The bundled one."""
-    return AutoTracer.bundled()
-
-
 def _run(*contents: str) -> MessageActionTrace:
     names = ("Planner", "Booker", "Cashier", "Writer")
     steps = tuple(

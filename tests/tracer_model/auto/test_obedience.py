@@ -17,12 +17,6 @@ ENGLISH = "On Saturday the library is open from ten until sixteen hours, that is
 ASK = "Please write your answer in English, not in German."
 
 
-@pytest.fixture(scope="module")
-def tracer() -> AutoTracer:
-    """The bundled one."""
-    return AutoTracer.bundled()
-
-
 def _run(*said: tuple[str, str], **fields: Any) -> MessageActionTrace:
     steps = tuple(
         Step(

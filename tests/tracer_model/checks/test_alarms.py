@@ -36,12 +36,6 @@ BY_NAME = {check.name: check for check in CHECKS}
 OTHER = "The second half has other words altogether, since nobody wants to read about one thing two times in a row."
 
 
-@pytest.fixture(scope="module")
-def tracer() -> AutoTracer:
-    """The bundled one."""
-    return AutoTracer.bundled()
-
-
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_check_raises_the_alarm_and_names_its_step(tracer: AutoTracer, name: str) -> None:
     """A run that breaks a check is called failed: by its step, its mode and its quote."""

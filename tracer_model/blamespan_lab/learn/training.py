@@ -26,8 +26,9 @@ from blamespan_lab.train.step_head import (
     measure_named,
     read_steps,
 )
+from blamespan_tracer.auto.observed_run import ReadRun
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
-from blamespan_tracer.auto.tracer import AutoTracer, ReadRun
+from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.checks import CHECKS
 from blamespan_tracer.checks.usual_course import (

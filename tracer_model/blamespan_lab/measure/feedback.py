@@ -28,7 +28,7 @@ from blamespan_lab.make.simulation.agents.policy import AgentPolicy, AsyncPolicy
 from blamespan_lab.make.simulation.agents.protocols import decide
 from blamespan_lab.make.simulation.program import Outcome, PolicyFor, Program
 from blamespan_lab.make.simulation.random_stream import RandomStream, stable_seed
-from blamespan_lab.make.simulation.simulated_run import PolicyDecision, SimulatedPolicy
+from blamespan_lab.make.simulation.simulated_run import SimulatedPolicy
 from blamespan_lab.make.simulation.tasks import FAMILIES, Task
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES
 from blamespan_lab.rerun.feedback.retrying import SpanCollector, Tell, attempts, by_template, record_spans
@@ -289,14 +289,10 @@ def _hits(row: list[Attempt], outcomes: list[Outcome]) -> list[bool]:
     """Tell of each verdict that was told on whether the agent it names had made a mistake in that attempt."""
     is_hit = []
     for attempt, outcome in zip(row[:-1], outcomes, strict=False):
-        erred = {decision.agent for decision in outcome.decisions if _has_erred(decision)}
+        erred = {decision.agent for decision in outcome.decisions if decision.mistakes}
         if attempt.verdict is not None and attempt.verdict.agents and erred:
             is_hit.append(attempt.verdict.agents[0].agent in erred)
     return is_hit
-
-
-def _has_erred(decision: PolicyDecision) -> bool:
-    return bool(decision.mistakes)
 
 
 def _figures(solved: list[int | None], untold: list[int | None], named: list[bool], rounds: int) -> _Row:

@@ -298,7 +298,7 @@ def _try_penalty(
     """Fit with one penalty, calibrate and choose thresholds on the held-out runs, and measure there."""
     start_s = time.perf_counter()
     raw = fit_lexicon(fitted, recipe, penalty)
-    scores = [_logits(run, raw) for run in held_out]
+    scores = [np.stack([raw.score(agent).logits for agent in run.agents]) for run in held_out]
     labels = label_matrix(held_out).astype(bool)
     scaling = np.array(
         [platt(np.concatenate(scores)[:, column], labels[:, column]) for column in range(len(CODES))], np.float32
@@ -361,10 +361,6 @@ def _row(
     text, seat = _text(agent, vocabulary), vocabulary.find(agent.seat)
     weighed = scaled(vocabulary.idf[text], typical_length)
     return np.concatenate([text, seat]), np.concatenate([weighed, np.full(len(seat), SEAT_WEIGHT, np.float32)])
-
-
-def _logits(run: LabelledRun, lexicon: Lexicon) -> Floats:
-    return np.stack([lexicon.score(agent).logits for agent in run.agents])
 
 
 def _failure_scores(

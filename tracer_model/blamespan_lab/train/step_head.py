@@ -28,9 +28,9 @@ from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
 from blamespan_lab.train.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.train.step_model import LabelledSteps, cross_fit, fit_prior
+from blamespan_tracer.auto.observed_run import ReadRun
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.step_prior import StepPrior
-from blamespan_tracer.auto.tracer import ReadRun
 from blamespan_tracer.heads import list_agents
 from blamespan_tracer.step_head import StepHead, opinion_of_tracer, step_features
 

@@ -225,7 +225,7 @@ def _words(batch: _Batch, said: Tokens) -> _StepWords:
         at, words = at[kept], words[kept]
     seats = np.zeros(len(batch.texts), np.uint32)
     for agent in batch.agents:
-        seats[agent.places] = _seat_code(agent.place)
+        seats[agent.places] = agent.place[0] * 256 + agent.place[1]
     return _StepWords(at, words, *_own_and_constant(batch, at, words), seats)
 
 
@@ -269,10 +269,6 @@ def _parted(keyed: Keys) -> tuple[Places, Hashes]:
 
 def _joint(words: Hashes, beside: Hashes | np.uint32, namespace: int) -> Hashes:
     return joint_hash(words, np.broadcast_to(beside, words.shape), namespace)
-
-
-def _seat_code(place: tuple[int, int]) -> int:
-    return place[0] * 256 + place[1]
 
 
 def _facts(trace: MessageActionTrace, agent: _BatchAgent, sizes: Sequence[int]) -> tuple[object, ...]:

@@ -61,7 +61,7 @@ def _describe_steps(trace: MessageActionTrace, task: _Words, texts: Sequence[_Wo
     for step, own in zip(trace.steps, texts, strict=True):
         other = next((words for agent, words in reversed(messages.items()) if agent != step.agent), None)
         row = [
-            _share_missing(lost[kind], kept[kind])
+            len(lost[kind] - kept[kind]) / (len(lost[kind]) + 1)
             for source in (lately[-1], other or own)
             for lost, kept in ((source, own), (own, source))
             for kind in (_FIGURES, _OTHERS)
@@ -82,11 +82,6 @@ def _describe_steps(trace: MessageActionTrace, task: _Words, texts: Sequence[_Wo
             if step.kind == "message":
                 messages.pop(step.agent, None)
                 messages[step.agent] = own
-
-
-def _share_missing(words: Set[str], others: Set[str]) -> float:
-    """Return which share of some words is not among others."""
-    return len(words - others) / (len(words) + 1)
 
 
 def _read(text: str) -> _Words:

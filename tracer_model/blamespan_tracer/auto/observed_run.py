@@ -54,6 +54,29 @@ class ObservedRun:
     n_claims: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """A run as the model reads it.
+
+    Dims: T steps of the run.
+
+    Attributes:
+        trace: The run.
+        results: What checks come to on it.
+        observed: What it says against its steps.
+        plain: (T, P) of `plain_features`.
+        can_be_blamed: (T,) bool.
+        loops: As `find_loops` lists them.
+    """
+
+    trace: MessageActionTrace
+    results: Sequence[CheckResult]
+    observed: ObservedRun
+    plain: NDArray[np.float64]
+    can_be_blamed: NDArray[np.bool_]
+    loops: Sequence[Sequence[int]]
+
+
 def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: Ledger | None = None) -> ObservedRun:
     """Observe a run.
 

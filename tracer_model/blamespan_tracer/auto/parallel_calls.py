@@ -19,7 +19,7 @@ def order_parallel_calls(trace: MessageActionTrace) -> tuple[MessageActionTrace,
     places: list[int] = []
     order: dict[int, int] = {}
     for block in _split_into_blocks(trace.steps):
-        if len(block) > 1 and not _builds_on_itself(block):
+        if len(block) > 1 and not any(index >= block[0].index for step in block for index in step.inputs):
             block = sorted(block, key=lambda step: ([order[index] for index in step.inputs], step.content, step.index))
         for step in block:
             order[step.index] = len(places)
@@ -66,7 +66,3 @@ def _split_into_blocks(steps: Sequence[Step]) -> Iterator[list[Step]]:
             yield list(block)
         else:
             yield from ([step] for step in block)
-
-
-def _builds_on_itself(block: Sequence[Step]) -> bool:
-    return any(index >= block[0].index for step in block for index in step.inputs)

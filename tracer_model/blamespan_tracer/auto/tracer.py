@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,13 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.auto.evidence import DoubtedClaim, find_doubted_claims, quote_steps
 from blamespan_tracer.auto.loops import find_loops, fold_loops
-from blamespan_tracer.auto.observed_run import ObservedRun, judge_claims, observe
+from blamespan_tracer.auto.observed_run import ReadRun, judge_claims, observe
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls, restore_order
 from blamespan_tracer.auto.plain_features import plain_features
 from blamespan_tracer.auto.step_model import StepScores, evidence_features
 from blamespan_tracer.auto.step_prior import prior_features
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
-from blamespan_tracer.checks import CHECKS, Check, CheckResult, ExaminedRun, checks_in_use
+from blamespan_tracer.checks import CHECKS, Check, ExaminedRun, checks_in_use
 from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
@@ -47,29 +47,6 @@ _LEAST_NATS = 3.5
 """Of broken checks, likewise."""
 _SHARE_OF_ALARM = 2 / 3
 """Of the blame, for the step of a check that raises the alarm by itself: more than all others together."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRun:
-    """A run as the model reads it.
-
-    Dims: T steps of the run.
-
-    Attributes:
-        trace: The run.
-        results: What checks come to on it.
-        observed: What it says against its steps.
-        plain: (T, P) of `plain_features`.
-        can_be_blamed: (T,) bool.
-        loops: As `find_loops` lists them.
-    """
-
-    trace: MessageActionTrace
-    results: Sequence[CheckResult]
-    observed: ObservedRun
-    plain: NDArray[np.float64]
-    can_be_blamed: NDArray[np.bool_]
-    loops: Sequence[Sequence[int]]
 
 
 class AutoTracer:

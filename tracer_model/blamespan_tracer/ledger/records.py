@@ -257,7 +257,7 @@ def _build(rows: Sequence[_RawRow], values_in: Callable[[int, int], tuple[Value,
             n_naming += 1
             for names, text in zip(named, texts, strict=True):
                 names += [text, *_MONTHS_OF.get(text[5:] if _MONTH.fullmatch(text) else "", ())]
-    words = [[_words_in_small_letters(text) for text in texts] for texts in named]
+    words = [[frozenset(word.casefold() for word in _split_words(text)) for text in texts] for texts in named]
     times = Counter(word for own in words for word in frozenset[str]().union(*own))
     built = []
     for (_, cells), own, names in zip(rows, words, named, strict=True):
@@ -271,10 +271,6 @@ def _build(rows: Sequence[_RawRow], values_in: Callable[[int, int], tuple[Value,
         distinct = (frozenset(word for word in one if times[word] == 1 and _can_name(word)) for one in own)
         built.append(Row(next(filter(None, names), ""), tuple(filter(None, distinct)), by_column, min(starts), stop))
     return Table(tuple(columns), tuple(built))
-
-
-def _words_in_small_letters(text: str) -> frozenset[str]:
-    return frozenset(word.casefold() for word in _split_words(text))
 
 
 def _can_name(word: str) -> bool:

@@ -132,12 +132,6 @@ class Workers:
                 break
         return answers
 
-    @property
-    def pids(self) -> list[int]:
-        """Ids of the processes that were started and not ended."""
-        with self._lock:
-            return [worker.pid for worker in self._workers]
-
     def close(self) -> None:
         """End all workers at once, whatever they are doing; nothing that was asked for is finished."""
         with self._lock:

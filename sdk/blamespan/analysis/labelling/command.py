@@ -21,7 +21,6 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.labels.people import PersonLabel
 from blamespan.plugins import load_part
-from blamespan.trace import MessageActionTrace
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer
 
 
@@ -85,7 +84,7 @@ def _annotate(
     labelled = passed = 0
     try:
         for run, verdict in judged:
-            if _is_done(run.trace, done.get(run.trace.trace_id, ())):
+            if any(label.concerns(run.trace) for label in done.get(run.trace.trace_id, ())):
                 passed += 1
                 continue
             answer = dialogue.label(run, verdict)
@@ -103,10 +102,6 @@ def _annotate(
             notice(ended)
     before = f", {passed} were labelled before" if passed else ""
     click.echo(f"blamespan: {labelled} labels added to {file.path}{before}", err=True)
-
-
-def _is_done(trace: MessageActionTrace, labels: Sequence[PersonLabel]) -> bool:
-    return any(label.concerns(trace) for label in labels)
 
 
 def _from_files(

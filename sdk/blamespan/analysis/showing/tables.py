@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -199,16 +199,12 @@ def _fit(rows: Sequence[tuple[str, ...]], room: int) -> tuple[dict[int, int], li
         least = max(shortest, key=lambda index: _COLUMNS[index].rank)
         omitted.append(_COLUMNS[least].name)
         del shortest[least], widths[least]
-    while _total(widths) > room:
+    while sum(widths.values()) + _GAP * (len(widths) - 1) > room:
         index = max(widths, key=lambda index: widths[index] - shortest[index])
         if widths[index] <= shortest[index]:
             break  # narrower than any table: the terminal wraps the lines
         widths[index] -= 1
     return widths, omitted
-
-
-def _total(widths: Mapping[int, int]) -> int:
-    return sum(widths.values()) + _GAP * (len(widths) - 1)
 
 
 def _cut_cell(text: str, width: int, column: _Column) -> str:

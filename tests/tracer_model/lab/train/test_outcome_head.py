@@ -59,12 +59,6 @@ def _runs(count: int = 30, *, is_told: bool = True) -> list[MessageActionTrace]:
 
 
 @pytest.fixture(scope="module")
-def tracer() -> AutoTracer:
-    """The bundled one."""
-    return AutoTracer.bundled()
-
-
-@pytest.fixture(scope="module")
 def learnt(tracer: AutoTracer) -> tuple[OutcomeHead, OutcomeFigures]:
     """A head that learnt from runs whose closing message tells how they ended, and its figures."""
     return learn_head(read_outcomes(_runs(), tracer))

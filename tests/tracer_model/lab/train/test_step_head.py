@@ -74,12 +74,6 @@ def _taught(head: StepHead) -> AutoTracer:
 
 
 @pytest.fixture(scope="module")
-def tracer() -> AutoTracer:
-    """The bundled one."""
-    return AutoTracer.bundled()
-
-
-@pytest.fixture(scope="module")
 def learnt(tracer: AutoTracer) -> tuple[StepHead, StepFigures]:
     """A head that learnt from labels which all name the auditor's step, and its figures."""
     return learn_step_head(read_steps([_run(number) for number in range(24)], tracer))

@@ -416,8 +416,8 @@ def _share_out(
 
 def _masked_shares(run: ReplayableRun, verdict: Attribution, tracer_name: str | None) -> ShapleyShares:
     from blamespan.tracers import load_tracer
-    from blamespan_lab.rerun.causes.blame import MaskedWorth
     from blamespan_lab.rerun.causes.shapley import shapley
+    from blamespan_lab.rerun.causes.worth import MaskedWorth
 
     members = [item.agent for item in verdict.agents]
     worth = MaskedWorth(run.script.trace, verdict, load_tracer(tracer_name or DEFAULT_TRACER))
@@ -439,10 +439,10 @@ def _replayed_shares(
 ) -> tuple[ShapleyShares, dict[str, str], int]:
     from blamespan.analysis.showing.legible import printable
     from blamespan.cores import cores
-    from blamespan_lab.rerun.causes.blame import ReplayedWorth, correct_agents
     from blamespan_lab.rerun.causes.corrections import UserCorrections
     from blamespan_lab.rerun.causes.shapley import MOST_EXACT, NoShares, ShapleyShares, shapley
     from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects
+    from blamespan_lab.rerun.causes.worth import ReplayedWorth, correct_agents
     from blamespan_lab.rerun.trials import ProgramTrials
 
     list_suspects(run.script, verdict, 0, texts)  # refuses corrections of nobody's steps

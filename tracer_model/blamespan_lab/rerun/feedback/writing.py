@@ -16,7 +16,7 @@ from types import MappingProxyType
 from blamespan import conventions as words
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame
+from blamespan.attribution import Attribution, Contradicted, Evidence
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan.trace import MessageActionTrace
@@ -182,7 +182,7 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
         advice = "go over every step again, check each result before it is used, and mend what is wrong."
         return Feedback(trace.trace_id, None, None, None, "", advice, reason=verdict.abstained or "", is_known=is_known)
     agent = trace.steps[verdict.decisive_step].agent
-    kind = _likeliest(verdict, agent)
+    kind = next((blame for blame in verdict.modes if blame.agent == agent), None)
     evidence = _best_evidence(trace, verdict, agent)
     source = _source_of(trace, evidence)
     taken_over_by = _find_successor(trace, verdict.decisive_step)
@@ -352,10 +352,6 @@ def _advise(mode: ErrorMode | None, source: ContradictingSource | None, instead_
     if instead_of is not None:
         return f"Check what {quoted(instead_of, _MOST_NAME)} says against the task and the sources before using it."
     return advice_for(mode)
-
-
-def _likeliest(verdict: Attribution, agent: str) -> ModeBlame | None:
-    return next((blame for blame in verdict.modes if blame.agent == agent), None)
 
 
 _ADVICE: Mapping[str, str] = MappingProxyType(

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from blamespan_tracer.alternatives.network.representation import analyse
 from blamespan_tracer.alternatives.network.step_features import step_features
-from blamespan_tracer.checks import ExaminedRun
 from tests.tracer_model.teams import Said, feature, team
 
 _TASK = "The cost is the rent of the house and the fee of the house together. What is the cost?"
@@ -88,6 +88,6 @@ def test_time_is_linear_in_what_is_lacking() -> None:
     run = team(*said, task=text)
     start_s = time.process_time()
 
-    step_features(ExaminedRun(run))
+    step_features(analyse(run))
 
     assert time.process_time() - start_s < 40

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from blamespan_lab.make.recording import Recording
-from blamespan_lab.rerun.causes.blame import ReplayedWorth
 from blamespan_lab.rerun.causes.shapley import Coalition, NoShares, OutOfBudget, list_coalitions, shapley
+from blamespan_lab.rerun.causes.worth import ReplayedWorth
 from tests.benchmarks.causes_failures import failures
 
 Worth = Callable[[Sequence[Coalition]], list[float]]

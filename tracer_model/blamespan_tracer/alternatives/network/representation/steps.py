@@ -55,7 +55,7 @@ def merge(trace: MessageActionTrace, *, turns: bool = False) -> tuple[list[Merge
     owner: list[int] = []
     for step in trace.steps:
         if step.kind == "tool_result" and merged:
-            owner.append(_asker(step, merged, owner))
+            owner.append(owner[step.inputs[-1]] if step.inputs else len(merged) - 1)
             merged[owner[-1]].results.append(step)
             continue
         can_be_blamed = trace.can_be_blamed(step)
@@ -66,11 +66,6 @@ def merge(trace: MessageActionTrace, *, turns: bool = False) -> tuple[list[Merge
             merged[-1].origins.append(step)
         owner.append(len(merged) - 1)
     return merged, owner
-
-
-def _asker(result: Step, merged: list[MergedStep], owner: list[int]) -> int:
-    """Find who asked: the step that the result names, or else the one before it."""
-    return owner[result.inputs[-1]] if result.inputs else len(merged) - 1
 
 
 def _goes_on(step: Step, last: MergedStep, *, can_be_blamed: bool) -> bool:
