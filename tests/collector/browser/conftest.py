@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,7 +74,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Write a page of runs and a summary of hostile runs, as their commands do; gives their URLs."""
     folder = tmp_path_factory.mktemp("files")
-    runs = [talk(n, [*HOSTILE, text], task=text, agents=(text, "b")) for n, text in enumerate(HOSTILE, 1)]
+    said = (talk(n, [*HOSTILE, text], task=text, agents=(text, "b")) for n, text in enumerate(HOSTILE, 1))
+    runs = [replace(run, outcome="failed") for run in said]
     requests = [ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(run))) for run in runs]
     source, results = folder / "traces.jsonl", folder / "results.jsonl"
     source.write_text("".join(f"{request_to_json(one)}\n" for one in requests))

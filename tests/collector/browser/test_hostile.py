@@ -12,7 +12,7 @@ from tests.collector.documents import HOSTILE
 pytestmark = NEEDS_CHROMIUM
 
 
-@pytest.mark.parametrize(("name", "text"), [("report", "<script>alert(1)</script>"), ("summary", HOSTILE[3])])
+@pytest.mark.parametrize(("name", "text"), [("report", "<script>alert(1)</script>"), ("summary", HOSTILE[2])])
 def test_files_of_hostile_runs_do_nothing(
     files: dict[str, str], open_page: Callable[..., Page], name: str, text: str
 ) -> None:
