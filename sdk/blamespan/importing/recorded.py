@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from blamespan.errors import UnreadableInput
-from blamespan.plugins import find_part, load_part, load_plugin, plugins
+from blamespan.plugins import find_part, load_entry, load_part, load_plugin, plugins
 from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
@@ -152,9 +154,14 @@ class SpanImporter(Importer, Protocol):
 
 def importers() -> Iterator[Importer]:
     """Load the installed importers as they are asked for, by name, then that of our own store of runs."""
-    yield from map(load_importer, plugins(_GROUP))
+    yield from map(_make_importer, plugins(_GROUP).values())
     if (store := find_part(_STORE_IMPORTER, _logger, "stores of runs are not read")) is not None:
         yield store()
+
+
+@cache
+def _make_importer(entry: EntryPoint) -> Importer:
+    return cast(Importer, load_entry(entry)())
 
 
 def load_importer(name: str) -> Importer:

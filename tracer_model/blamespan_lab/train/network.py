@@ -115,7 +115,7 @@ class NetworkData:
     """What to train on.
 
     Attributes:
-        corpora: Folders that `blamespan generate` made, relative to the data folder; what their recipes hold out is
+        corpora: Folders that `blamespan lab generate` made, relative to the data folder; what their recipes hold out is
             not learnt from: calibration, alarms and step sets are fitted to it.
         agents: File of AEGIS runs, whose agents are labelled and whose steps are not, relative to the data folder;
             empty for none.

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby, permutations
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
-from weakref import WeakKeyDictionary
 
 from blamespan.errors import TracerUnavailable
 from blamespan.taxonomy import mode
@@ -132,7 +131,7 @@ class UsualCourse:
             yield replace(first, reason=f"{first.reason}{more}")
 
     def _find_all(self, run: ExaminedRun, kind: Kind) -> Iterator[Finding]:
-        deeds = _KNOWN.get(run) or _KNOWN.setdefault(run, _Deeds.read(run))
+        deeds = run.once(_Deeds.read)
         if not deeds.decisions or not (set(self.agents) >= set(deeds.agents) and set(self.tools) >= set(deeds.tools)):
             return
         seen: set[Key] = set()
@@ -355,10 +354,6 @@ class _Deeds:
         """Return who acts before an agent's first step."""
         index = self.agents.index(agent)
         return self.agents[index - 1] if index else ""
-
-
-_KNOWN: Final[WeakKeyDictionary[ExaminedRun, _Deeds]] = WeakKeyDictionary()
-"""What was read of runs that are examined now: five checks ask for it."""
 
 
 def _announces(step: Step, trace: MessageActionTrace) -> bool:

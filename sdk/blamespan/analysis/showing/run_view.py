@@ -108,6 +108,8 @@ class RunView:
         is_checked: Whether checks were made at all.
         answer: Where the claims of its answer come from; None where they were not followed.
         known: Known failures that it shows.
+        start_ns: When the first step began; 0 where the source has no clock.
+        end_ns: When the last step ended.
     """
 
     trace: MessageActionTrace
@@ -124,16 +126,8 @@ class RunView:
     is_checked: bool
     answer: ShownAnswer | None
     known: tuple[KnownFailure, ...]
-
-    @property
-    def start_ns(self) -> int:
-        """When the first step began; 0 where the source has no clock."""
-        return min((step.start_ns for step in self.trace.steps), default=0)
-
-    @property
-    def end_ns(self) -> int:
-        """When the last step ended."""
-        return max((step.end_ns for step in self.trace.steps), default=0)
+    start_ns: int
+    end_ns: int
 
     @property
     def usage(self) -> Usage | None:
@@ -216,6 +210,8 @@ def view_of(
         is_checked=rules is not None,
         answer=answer,
         known=tuple(known),
+        start_ns=min((step.start_ns for step in trace.steps), default=0),
+        end_ns=max((step.end_ns for step in trace.steps), default=0),
     )
 
 
