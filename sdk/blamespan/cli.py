@@ -36,6 +36,8 @@ _HEADINGS = {
     },
 }
 """The headings of each group's help, in order, and the commands below each."""
+_MORE: tuple[str, ...] = ()
+"""The commands that the first page names in its last line only: each is asked for less often."""
 
 
 class SuggestingGroup(click.Group):
@@ -77,13 +79,17 @@ class _Commands(SuggestingGroup):
         """Write the commands below their headings; those of other packages come last."""
         headings = _HEADINGS[self._entry_points]
         names = self.list_commands(ctx)
-        others = [name for name in names if not any(name in ours for ours in headings.values())]
+        more = [name for name in names if name in _MORE]
+        others = [name for name in names if name not in more and not any(name in ours for ours in headings.values())]
         limit = formatter.width - 6 - max(map(len, names), default=0)
         for title, ours in {**headings, "Others": others}.items():
             commands = [(name, command) for name in ours if (command := self.get_command(ctx, name)) is not None]
             if commands:
                 with formatter.section(title):
                     formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in commands])
+        if more:
+            formatter.write_paragraph()
+            formatter.write_text(f"More: {', '.join(more)} (blamespan COMMAND --help)")
 
     @property
     def _entry_points(self) -> str:
