@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -634,47 +634,6 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
         click.echo(json.dumps(figures))
     else:
         print_pairs(data.name, tracer.identity.name, figures)
-
-
-@evaluate.command("feedback")
-@click.option("--tasks", type=click.IntRange(1), default=60, show_default=True, help="How many.")
-@click.option("--rounds", type=click.IntRange(1, 20), default=4, show_default=True, help="Attempts at each.")
-@click.option(
-    "--mistakes", type=click.FloatRange(0, 1), default=0.06, show_default=True, help="Chance of each mistake."
-)
-@click.option("--heed", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Attention paid to feedback.")
-@click.option(
-    "--stubborn", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="Chance to err alike again."
-)
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document and nothing else.")
-def evaluate_on_feedback(
-    tasks: int,
-    rounds: int,
-    mistakes: float,
-    heed: float,
-    stubborn: float,
-    tracer_name: str,
-    seed: int,
-    wants_json: bool,
-) -> None:
-    """Measure task success per round on the bundled suite: with feedback, without, and with plain self-refine.
-
-    What simulated agents make of feedback is an assumption (--heed, --stubborn); docs/how-to/retry.md says which.
-    Where BLAMESPAN_SUITE_URL is set, the LLM there plays the agents instead.
-    """
-    from blamespan.tracers import load_tracer
-    from blamespan_lab.measure.feedback import Suite, measure, print_measured
-
-    suite = Suite(tasks, rounds, mistakes, heed, stubborn, seed)
-    figures: dict[str, Any] = measure(suite, load_tracer(tracer_name))
-    if not figures["tasks"]:
-        raise ConfigError("expected tasks to be run, got none that were. Is a framework installed?")
-    if wants_json:
-        click.echo(json.dumps(figures))
-    else:
-        print_measured(figures)
 
 
 @evaluate.command("schemata")
