@@ -31,8 +31,9 @@ Row: TypeAlias = dict[str, Any]
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures.json"
 _TRACER = ROOT / "tracer_model" / "blamespan_tracer"
-_WEIGHTS = {"auto": _TRACER / "weights" / "auto.safetensors"} | {
-    name: _TRACER / "alternatives" / "weights" / f"{name}.safetensors" for name in ("network", "lexical")
+_WEIGHTS = {
+    "auto": _TRACER / "weights" / "auto.safetensors",
+    "lexical": _TRACER / "alternatives" / "weights" / "lexical.safetensors",
 }
 """The bundled weights of each tracer."""
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)

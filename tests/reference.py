@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
@@ -23,7 +24,10 @@ from tests.constructs import TESTS, constructs
 from tests.constructs import page as constructs_page
 from tests.integrations.dialects.table import table
 
-FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "generated"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "reference" / "generated"
+INTERNAL = {"BLAMESPAN_TRACER_DEADLINE_S"}
+"""Variables that one process of ours sets for another."""
 
 
 def main() -> None:
@@ -63,6 +67,46 @@ def write_settings() -> str:
         rows = [(f"`{name}`", f"`{variable}`", default, text) for name, variable, default, text in settings]
         lines += ["", f"## {title}", "", *_table("key in the file | variable | default | meaning", rows)]
     return "\n".join(lines) + "\n"
+
+
+def write_variables() -> str:
+    """Write every variable that is no setting of the collector, with the pages that say what it means."""
+    rows = [
+        (f"`{name}`", ", ".join(f"[{page.stem}](../../{page.relative_to(ROOT / 'docs')})" for page in pages))
+        for name, pages in variables().items()
+    ]
+    heading = (
+        "# Variables\n\nThe collector has [settings](settings.md) with variables of their own. "
+        "`blamespan.instrument()` and the commands read these, too. `*` stands for the names that the page lists.\n\n"
+    )
+    return heading + "\n".join(_table("variable | explained in", rows)) + "\n"
+
+
+def variables() -> dict[str, list[Path]]:
+    """Find every variable in the code but the collector's settings, and the pages by hand that name it."""
+    from blamespan_collector.options import list_settings
+    from blamespan_tracer.alternatives.endpoint import JUDGE, MANIPULATOR, SUITE
+
+    endpoints = {JUDGE, MANIPULATOR, SUITE}
+    constants = {
+        node.value
+        for package in ("sdk", "integrations", "collector", "tracer_model")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    names = {name for name in constants if re.fullmatch(r"BLAMESPAN(_[A-Z]+)+", name)}
+    names = {name for name in names if not name.startswith(tuple(endpoints))}
+    names -= {variable for _, settings in list_settings() for _, variable, *_ in settings}
+    documents = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*/*.md"))}
+    return {
+        f"{name}_*" if name in endpoints else name: [
+            page
+            for page, text in documents.items()
+            if re.search(rf"{name}_" if name in endpoints else rf"{name}(?![A-Z_])", text)
+        ]
+        for name in sorted((names | endpoints) - INTERNAL)
+    }
 
 
 def write_attributes() -> str:
@@ -155,6 +199,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "formats": write_formats,
     "metrics": write_metrics,
     "settings": write_settings,
+    "variables": write_variables,
 }
 """The generated pages: name of the file without `.md`, and what writes it."""
 

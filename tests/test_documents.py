@@ -17,7 +17,7 @@ from blamespan.cli import cli
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST
 from tests.figures import PAGES, fill, find, read_rows, shipped_digest
 from tests.reference import PAGES as GENERATED
-from tests.reference import walk
+from tests.reference import variables, walk
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/*.md")]
@@ -140,6 +140,11 @@ def test_generated_pages_say_what_the_code_says() -> None:
 
     assert {json.loads(line)["code"] for line in printed} == modes
     assert all(f"`{mode}`" in GENERATED["error-modes"]() for mode in modes)
+
+
+def test_every_variable_is_explained() -> None:
+    """A variable that the code reads is a setting of the collector, or stands on a page by hand."""
+    assert [name for name, pages in variables().items() if not pages] == []
 
 
 def test_messages_name_pages_that_exist() -> None:

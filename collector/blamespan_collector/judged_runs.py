@@ -11,7 +11,7 @@ from blamespan import conventions as words
 from blamespan.annotate import is_verdict, read_verdict
 from blamespan.attribution import Attribution
 from blamespan.errors import BlamespanError, UnreadableInput
-from blamespan.importing.parts import Answers, runs_of_trace
+from blamespan.importing.parts import Continuations, runs_of_trace
 from blamespan.importing.recorded import RecordedRun
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
@@ -103,7 +103,7 @@ def judged_runs_of_trace(store: RunStore, trace_id: str) -> Iterator[Judged]:
     """
     spans = _own_spans(store, trace_id)
     later = _traces_that_go_on(store, trace_id, spans)
-    answers = Answers([*spans, *(span for trace in later.values() for span in trace)])
+    answers = Continuations([*spans, *(span for trace in later.values() for span in trace)])
     runs = list(
         runs_of_trace(f"{store.path}:{trace_id}", spans, lambda key: _own_spans(store, key), answers, keeps_spans=True)
     )

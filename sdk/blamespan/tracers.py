@@ -7,12 +7,11 @@ that takes no argument, loads what it needs and returns a `Tracer`.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict
-from blamespan.errors import BlamespanError, ConfigError, MalformedVerdict
+from blamespan.errors import BlamespanError, MalformedVerdict
 from blamespan.plugins import load_part, load_plugin
 from blamespan.trace import MessageActionTrace
 
@@ -23,10 +22,6 @@ _log = logging.getLogger(__name__)
 
 DEFAULT_TRACER = "auto"
 """The tracer used where none is named."""
-
-
-REPLACED = {"causal": "language-model", "contrastive": "language-model"}
-"""Tracers that are no more, and what is asked for instead."""
 
 
 @runtime_checkable
@@ -47,23 +42,11 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
     """Load the tracer installed under *name*.
 
     Raises:
-        ConfigError: if no installed package offers it, or `BLAMESPAN_MAX_FALSE_ALARMS` asks for what it has not.
+        ConfigError: if no installed package offers it.
         MissingExtra: if its packages are not installed.
         TracerUnavailable: if its weights cannot be loaded.
     """
-    if name in REPLACED:
-        raise ConfigError(
-            f"expected an installed tracer, got {name!r}, which is no more. Use {REPLACED[name]!r} instead"
-        )
-    tracer = cast(Tracer, load_plugin("blamespan.tracers", name)())
-    asked = os.environ.get("BLAMESPAN_MAX_FALSE_ALARMS", "").strip()
-    if asked and not hasattr(tracer, "max_false_alarms"):
-        raise ConfigError(
-            f"expected a tracer that is calibrated on sound runs, to raise at most {asked!r} false alarms, got "
-            f"{name!r}, which is not. Leave --max-false-alarms and BLAMESPAN_MAX_FALSE_ALARMS out, or use "
-            "--tracer network"
-        )
-    return tracer
+    return load_maker(name)()
 
 
 def load_maker(name: str) -> Callable[[], Tracer]:
@@ -73,8 +56,6 @@ def load_maker(name: str) -> Callable[[], Tracer]:
         ConfigError: if no installed package offers it.
         MissingExtra: if its packages are not installed.
     """
-    if name in REPLACED:
-        raise ConfigError(f"expected a tracer that is offered, got {name!r}, which is no more. Use {REPLACED[name]!r}")
     return cast("Callable[[], Tracer]", load_plugin("blamespan.tracers", name))
 
 
@@ -104,14 +85,12 @@ def settings_of(tracer: Tracer) -> dict[str, Any]:
 
 
 def tracer_options() -> list[click.Parameter]:
-    """List the flags of our tracers: each sets a variable of one.
+    """List the flags of the tracer `judge`: each sets a variable.
 
     A tracer that cannot offer its own, as it is broken or lacks a package, is named on the log and costs no command.
     """
-    options: list[click.Parameter] = []
-    for name in ("judge", "network"):
-        try:
-            options += load_part(f"{name}_options")
-        except (BlamespanError, ImportError, AttributeError) as error:
-            _log.warning("flags of the tracer %r are left out: %s", name, error)
-    return options
+    try:
+        return list(load_part("judge_options"))
+    except (BlamespanError, ImportError, AttributeError) as error:
+        _log.warning("flags of the tracer 'judge' are left out: %s", error)
+        return []

@@ -1,12 +1,11 @@
 """How well causes are found, by putting steps right and without.
 
-    scripts/bench causes [--quick] [--only PART] [--failures N] [--corpus FOLDER] [--data FOLDER] [--json]
+    scripts/bench causes [--quick] [--only PART] [--failures N] [--data FOLDER] [--json]
 
 Failures of simulated teams, on tasks of a family and in words that no bundled tracer learnt from, are verified and
-shared out. With a corpus of `blamespan lab generate heldout`, the tracer `causal-graph` is held against `auto` on it.
-Conflicts of instructions are played as `blamespan lab generate conflicts` does; with a folder of recorded runs, sound
-ones are counted in which a lower instruction is said to be obeyed. One run of 1,000 agents and 20,000 steps is analyzed
-in a process of its own, and looked at on the page. Exit code 1 where a bar is missed.
+shared out. Conflicts of instructions are played as `blamespan lab generate conflicts` does; with a folder of recorded
+runs, sound ones are counted in which a lower instruction is said to be obeyed. One run of 1,000 agents and 20,000 steps
+is analyzed in a process of its own, and looked at on the page. Exit code 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,32 +32,28 @@ from tests.benchmarks.machine import describe, versions
 from tests.collector.paging import annotated, stored
 
 from blamespan.analysis.summary.statistics import Share
-from blamespan.tracers import Tracer, load_tracer
+from blamespan.tracers import load_tracer
 from blamespan_collector.page import page_application
 from blamespan_collector.settings import ListenAddress
 from blamespan_lab.make import RECIPES
 from blamespan_lab.make.conflicts import ConflictRecipe, played_conflicts
 from blamespan_lab.make.corpus.recipe import find_recipe
-from blamespan_lab.make.corpus.storage import read_corpus
 from blamespan_lab.make.recording import Recording
 from blamespan_lab.recipes import read_recipe
 
 FAMILIES = ("tables",)
 """What `default.toml` holds out."""
-TRACERS = ("causal-graph", "auto")
 BARS = {
     "gain": 10.0,
     "confirmed": 95.0,
     "largest share": 90.0,
-    "step": 50.0,
-    "agent": 65.0,
     "conflicts": 85.0,
     "false alarms": 3.0,
     "analyze, s": 20.0,
     "analyze, MB": 1_000.0,
     "first view, s": 1.0,
 }
-PARTS = ("failures", "corpus", "conflicts", "large")
+PARTS = ("failures", "conflicts", "large")
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,6 @@ def main() -> None:
     parser = argparse.ArgumentParser("scripts/bench causes", description="How well causes are found.")
     parser.add_argument("--quick", action="store_true", help="few failures: a minute or two, rough")
     parser.add_argument("--failures", type=int, metavar="N", help="to verify and to share out (150; quick: 18)")
-    parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="of `blamespan lab generate heldout`, or like it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with tau_bench and outcomes: recorded runs")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; repeatable (all)")
@@ -104,8 +98,6 @@ def main() -> None:
     rows: list[Row] = []
     if "failures" in parts:
         rows += _failure_rows(count)
-    if "corpus" in parts and arguments.corpus is not None:
-        rows += _corpus_rows(arguments.corpus)
     if "conflicts" in parts:
         rows += _conflict_rows(arguments.data)
     if "large" in parts:
@@ -205,27 +197,6 @@ def _shapley_rows(figures: ShapleyFigures) -> Iterator[Row]:
     yield Row.of("largest share, by the tracer's word", figures.by_tracer)
     yield Row.of("... nothing to share out", figures.unshared)
     yield Row.of("most blamed agent, by its verdict", figures.by_verdict)
-
-
-def _corpus_rows(folder: Path) -> Iterator[Row]:
-    for name in TRACERS:
-        step, agent = _measure_tracer(load_tracer(name), folder)
-        is_bar = name == TRACERS[0]
-        for what, share in (("step", step), ("agent", agent)):
-            bar = f">= {BARS[what]:.0f} %" if is_bar else ""
-            yield Row.of(f"{what}, tracer {name}", share, bar, not bar or 100 * share.value >= BARS[what])
-
-
-def _measure_tracer(tracer: Tracer, folder: Path) -> tuple[Share, Share]:
-    steps, agents = [], []
-    for run in read_corpus(folder, "all"):
-        if run.origin is None or run.origin.decisive is None:
-            continue
-        [verdict] = tracer.attribute([replace(run.trace, outcome="failed")])
-        decisive = run.origin.decisive
-        steps.append(verdict.decisive_step == decisive)
-        agents.append(bool(verdict.agents) and verdict.agents[0].agent == run.trace.steps[decisive].agent)
-    return Share(sum(steps), len(steps)), Share(sum(agents), len(agents))
 
 
 def _as_json(row: Row) -> dict[str, object]:

@@ -1,9 +1,9 @@
-"""How fast the embedded tracers are, from spans and from rebuilt traces, and what the network's time is made of.
+"""How fast the embedded tracers are, from spans and from rebuilt traces.
 
-    scripts/bench tracer [--quick] [--runs N] [--data FILE] [--weights FILE] [--json]
+    scripts/bench tracer [--quick] [--runs N] [--data FILE] [--json]
 
 Runs are drawn evenly from AEGIS's validation file where it is there, else made up. Workers use one thread each, as
-those of `blamespan analyze`. Exit code 1 where the network misses its bar.
+those of `blamespan analyze`.
 Beside it stands whom `agent-detective` names, on the demo's runs and on recorded ones.
 """
 
@@ -14,7 +14,6 @@ import json
 import os
 import pickle
 import statistics
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -30,9 +29,7 @@ from tests.benchmarks.offline_archives import runs as made_up
 from blamespan.trace import MessageActionTrace
 
 ROOT = Path(__file__).parents[2]
-TRACERS = ("lexical", "checks", "network", "auto")
-MIN_PER_S = 50.0
-"""Bar of the network, traces in a second from rebuilt trace to verdict, on two CPU cores."""
+TRACERS = ("lexical", "checks", "auto")
 
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -69,32 +66,22 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few runs, one round")
     parser.add_argument("--runs", type=int, metavar="N", help="how many (300; quick: 60)")
     parser.add_argument("--data", type=Path, metavar="FILE", help="recorded runs, in any format that is imported")
-    parser.add_argument("--weights", type=Path, metavar="FILE", help="the network's, in place of those bundled")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
     arguments = parser.parse_args()
     os.environ.update(dict.fromkeys(_THREADS, "1"))
-    if arguments.weights:
-        os.environ["BLAMESPAN_NETWORK_WEIGHTS"] = str(arguments.weights.resolve())
     count = arguments.runs or (60 if arguments.quick else 300)
     source, traces = _runs(arguments.data, count)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.pickle"
         path.write_bytes(pickle.dumps(traces))
         figures = list(_measured(path, len(traces), rounds=1 if arguments.quick else 3))
-        parts = _parts(path)
     peers = list(_beside_peers(10 if arguments.quick else 100))
-    failures = _failures(figures)
-    about = {"machine": describe(), "versions": versions(("numpy", "torch", "blamespan")), "runs": source}
+    about = {"machine": describe(), "versions": versions(("numpy", "blamespan")), "runs": source}
     document = about | {
         "figures": list(map(asdict, figures)),
-        "parts_cpu_ms": parts,
         "beside_peers": list(map(asdict, peers)),
-        "failures": failures,
     }
-    click.echo(json.dumps(document, indent=2) if arguments.json else _tables(about, figures, parts, peers))
-    for failure in failures:
-        click.echo(f"missed: {failure}", err=True)
-    sys.exit(bool(failures))
+    click.echo(json.dumps(document, indent=2) if arguments.json else _tables(about, figures, peers))
 
 
 def _beside_peers(most: int) -> Iterator[detective_peer.PeerFigure]:
@@ -158,28 +145,13 @@ def _of_tracer(path: Path, n_runs: int, tracer: str, processes: int, rounds: int
             )
 
 
-def _parts(path: Path) -> dict[str, float]:
-    with _workers(path, "network", 1) as pool:
-        return pool.submit(tracer_work.parts).result()
-
-
 def _workers(path: Path, tracer: str, processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, get_context("spawn"), tracer_work.begin, (path, tracer))
-
-
-def _failures(figures: Sequence[Figure]) -> list[str]:
-    judged = [one for one in figures if (one.tracer, one.begins, one.processes) == ("network", "traces", 2)]
-    return [
-        f"network, 2 processes: {statistics.median(one.per_s):,.0f} traces a second, expected {MIN_PER_S:,.0f} or more"
-        for one in judged
-        if statistics.median(one.per_s) < MIN_PER_S
-    ]
 
 
 def _tables(
     about: dict[str, object],
     figures: Sequence[Figure],
-    parts: dict[str, float],
     peers: Sequence[detective_peer.PeerFigure],
 ) -> str:
     lines = [
@@ -196,8 +168,6 @@ def _tables(
             f"({one.per_s[0]:,.0f} to {one.per_s[-1]:,.0f}) | {len(one.per_s)} | {one.cpu_ms:.1f} | {alone} | "
             f"{one.n or ''} |"
         )
-    lines += ["", "| network, one process | CPU ms a run |", "|---|---|"]
-    lines += [f"| {name} | {spent:.2f} |" for name, spent in parts.items()]
     return "\n".join([*lines, "", *detective_peer.table(peers)])
 
 

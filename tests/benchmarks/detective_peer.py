@@ -2,7 +2,7 @@
 
 It is asked as it comes, without a language model to judge for it, and given each run twice: in the spans that it asks
 for, an OpenInference AGENT span for each step with name, input and output, below the step that it builds on; and in our
-own spans. `network` is asked about the same runs, once as it is and once told how they ended, which the peer cannot be.
+own spans. `auto` is asked about the same runs, once as it is and once told how they ended, which the peer cannot be.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def measure(name: str, runs: Sequence[RecordedRun]) -> Iterator[PeerFigure]:
     if command:
         for tool, write in (("agent-detective, AGENT spans", _agent_spans), ("agent-detective, our spans", _our_spans)):
             yield _figure(tool, name, runs, list(_ask_detective(command, [write(run.trace) for run in runs])))
-    yield _figure("blamespan, network", name, runs, list(_ask_network(runs, is_told=False)))
-    yield _figure("blamespan, network, told how runs ended", name, runs, list(_ask_network(runs, is_told=True)))
+    yield _figure("blamespan, auto", name, runs, list(_ask_auto(runs, is_told=False)))
+    yield _figure("blamespan, auto, told how runs ended", name, runs, list(_ask_auto(runs, is_told=True)))
 
 
 def _figure(tool: str, name: str, runs: Sequence[RecordedRun], named: Sequence[str | None]) -> PeerFigure:
@@ -110,11 +110,11 @@ def _figure(tool: str, name: str, runs: Sequence[RecordedRun], named: Sequence[s
     )
 
 
-def _ask_network(runs: Sequence[RecordedRun], *, is_told: bool) -> Iterator[str | None]:
+def _ask_auto(runs: Sequence[RecordedRun], *, is_told: bool) -> Iterator[str | None]:
     """Name the blamed agent of each run that the verdict calls failed, or that is known to have."""
     ends: list[Outcome] = [("failed" if run.faults else "succeeded") if is_told else "unknown" for run in runs]
     traces = [replace(run.trace, outcome=end) for run, end in zip(runs, ends, strict=True)]
-    for verdict, end in zip(load_tracer("network").attribute(traces), ends, strict=True):
+    for verdict, end in zip(load_tracer("auto").attribute(traces), ends, strict=True):
         is_named = verdict.decisive_step is not None and (verdict.calls_failed or end == "failed")
         yield verdict.agents[0].agent if is_named and end != "succeeded" else None
 

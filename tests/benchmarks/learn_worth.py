@@ -1,8 +1,8 @@
 """What it is worth to know a team's failures: retries that are told of them, and their schemata as a guard.
 
-The models of these teams are rules: without its fault each run succeeds. So a fault must persist, by the assumption
-of `blamespan lab evaluate feedback`: an agent errs alike again, unless it is told and heeds that. Whether it heeds is
-drawn once for each failure, the same whoever tells it.
+The models of these teams are rules: without its fault each run succeeds. So a fault must persist, by an assumption: an
+agent errs alike again, unless it is told and heeds that. Whether it heeds is drawn once for each failure, the same
+whoever tells it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -22,15 +22,15 @@ from blamespan.guarding.policy import FindingRule, Policy
 from blamespan.importing.recorded import RecordedRun
 from blamespan.intercepting.boundaries import Mechanism
 from blamespan.pipeline import AttributedRun
+from blamespan.taxonomy import canonical, mode
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from blamespan.worker_processes import Channel
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.worker import CleanRun, FaultRun, RecordedTrial, serve
 from blamespan_lab.make.simulation.random_stream import stable_seed
-from blamespan_lab.measure.feedback import Suite, share_left, tell_of_anybody
 from blamespan_lab.rerun.feedback.retrying import Tell, by_template
-from blamespan_lab.rerun.feedback.writing import notes_in
+from blamespan_lab.rerun.feedback.writing import Note, feedback_on, notes_in
 from blamespan_lab.rerun.script import Script, script_of
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.trial import Clean, Planned
@@ -40,8 +40,8 @@ from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
 from blamespan_tracer.heads import list_agents
 from blamespan_tracer.schemata.command import add_schemata
 
-HEED = Suite().heed
-"""How likely an agent heeds what it is told, as in `blamespan lab evaluate feedback`."""
+HEED = 0.7
+"""How likely an agent heeds what it is told: an assumption."""
 
 POLICY = Policy(findings=(FindingRule(schema="*", action=("rewrite", "warn")),))
 """Whoever does what a known failure looks like is asked again, twice; then the next one is told."""
@@ -64,12 +64,42 @@ def retry(
         tell: Tell = by_template
         if names_anybody:
             seed = stable_seed("anybody", done.key)
-            tell = lambda judged, ran, seed=seed: tell_of_anybody(judged, ran, seed=seed)  # type: ignore[misc]  # noqa: E731
+            tell = lambda judged, ran, seed=seed: _tell_of_anybody(judged, ran, seed=seed)  # type: ignore[misc]  # noqa: E731
         text = tell(AttributedRun(runs[done.trace_id], trace, verdict), Ran(done.answer, succeeded=False))
         code = done.fault.modes[0] if done.fault is not None else ""
         agent = trace.steps[done.decisive or 0].agent
-        is_solved.append(_draw(done) >= share_left(notes_in(text), agent, len(list_agents(trace)), code, HEED))
+        is_solved.append(_draw(done) >= _share_left(notes_in(text), agent, len(list_agents(trace)), code, HEED))
     return is_solved
+
+
+def _share_left(notes: Sequence[Note], agent: str, n_agents: int, code: str, heed: float) -> float:
+    """Return the share of its mistakes of a kind that an agent still makes after feedback: the assumption, 0..1.
+
+    Args:
+        notes: What the feedback says.
+        agent: Who erred.
+        n_agents: In its team: feedback for all is heeded by each as far as its share goes.
+        code: The kind, as `taxonomy:code`; feedback on another kind is heeded half.
+        heed: How much attention feedback gets, 0..1.
+    """
+    left = 1.0
+    for note in notes:
+        if note.agent is None:
+            left *= 1 - heed / n_agents
+        elif note.agent == agent:
+            is_same = note.mode is None or canonical(note.mode)[0] == canonical(mode(code))[0]
+            left *= 1 - (heed if is_same else heed / 2)
+    return left
+
+
+def _tell_of_anybody(judged: AttributedRun | None, ran: Ran, *, seed: int) -> str:
+    """Blame somebody at random, for the same: a control for what merely naming somebody does."""
+    if judged is None or judged.attribution.decisive_step is None:
+        return by_template(judged, ran)
+    trace = judged.trace
+    names = sorted({step.agent for step in trace.steps if trace.can_be_blamed(step)})
+    chosen = Random(stable_seed("anybody", seed, len(trace.steps))).choice(names)
+    return replace(feedback_on(trace, judged.attribution), agent=chosen, quote="").text
 
 
 def _draw(done: Done) -> float:

@@ -265,7 +265,7 @@ from blamespan_collector.embedded import EmbeddedProcessor
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider(shutdown_on_exit=False)
-processor = EmbeddedProcessor(exporter, tracer_name="network")
+processor = EmbeddedProcessor(exporter, tracer_name="auto")
 provider.add_span_processor(processor)
 
 def run(_=0):

@@ -24,7 +24,7 @@ def _run(outcome: Any) -> MessageActionTrace:
     return MessageActionTrace("1" * 32, task, steps, (Agent("solver"), Agent("checker")), outcome=outcome)
 
 
-@pytest.mark.parametrize("name", ["auto", "network", "lexical", "causal-graph", "checks"])
+@pytest.mark.parametrize("name", ["auto", "lexical", "checks"])
 def test_told_outcome_is_heard(name: str) -> None:
     """The failure score says what was told, the unaided score what the tracer thinks, and shares stay as they are."""
     tracer = load_tracer(name)

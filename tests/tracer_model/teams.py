@@ -1,12 +1,11 @@
-"""Small runs that the tests of the representation and of the checks build on; every word in them is made up here."""
+"""Small runs that the tests of tracers and checks build on; every word in them is made up here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
-from blamespan_tracer.alternatives.network.representation import analyse
-from blamespan_tracer.alternatives.network.step_features import step_features
 
 Said = tuple[str, str] | tuple[str, str, StepKind]
 
@@ -40,6 +39,8 @@ def team(
     return MessageActionTrace(f"{1:032x}", task, tuple(steps), agents)
 
 
-def feature(trace: MessageActionTrace, name: str) -> list[float]:
-    """One column of a run's features, rounded."""
-    return [round(float(value), 3) for value in step_features(analyse(trace), (name,))[:, 0]]
+def random_team(seed: int, n_steps: int = 8) -> MessageActionTrace:
+    """Draw a run of three agents."""
+    rng = Random(seed)  # a test's
+    words = ["the", "total", "is", str(rng.randrange(99)), "so", "we", "check", "again", "error", "sum", "done"]
+    return team(*[(rng.choice("ABC"), " ".join(rng.choices(words, k=rng.randint(1, 30)))) for _ in range(n_steps)])

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from blamespan.errors import TracerUnavailable
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import Tracer
-from blamespan_tracer.alternatives.causal_graph import CausalGraphTracer
 from blamespan_tracer.alternatives.lexical import LexicalTracer
-from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-from blamespan_tracer.alternatives.network.weights import FORMAT
+from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.checks import CHECKS, ChecksTracer
-from tests.tracer_model.alternatives.network.networks import drawn_network, random_team, tracer_with
-from tests.tracer_model.teams import team
+from tests.tracer_model.teams import random_team, team
 
-TRACERS = ("lexical", "checks", "causal-graph", "network", "bundled network")
+TRACERS = ("auto", "checks", "lexical")
 MANY = 5_000
 
 
@@ -31,9 +25,7 @@ def tracer(name: str) -> Tracer:
         return LexicalTracer.bundled()
     if name == "checks":
         return ChecksTracer(CHECKS)
-    if name == "causal-graph":
-        return CausalGraphTracer()
-    return tracer_with() if name == "network" else NetworkTracer.bundled()
+    return AutoTracer.bundled()
 
 
 def binary(size: int) -> str:
@@ -119,36 +111,3 @@ def test_company_and_order_change_no_verdict(name: str) -> None:
 def test_no_run_at_all_gives_no_verdict_at_all(name: str) -> None:
     """An empty batch is a batch."""
     assert tracer(name).attribute([]) == []
-
-
-def test_weights_of_another_format_are_refused(tmp_path: Path) -> None:
-    """Weights of another version are told by their format, which the message names."""
-    path = tmp_path / "n.safetensors"
-    drawn_network().save(path)
-    path.write_bytes(path.read_bytes().replace(FORMAT.encode(), b"blamespan-network-4"))
-
-    with pytest.raises(TracerUnavailable, match=rf"format {FORMAT}.*got format 'blamespan-network-4'"):
-        NetworkTracer.bundled().network.load(path)
-
-
-def test_weights_of_other_features_are_refused() -> None:
-    """Columns of another version would be read as these."""
-    other = replace(drawn_network(), features=("something else", *drawn_network().features[1:]))
-
-    with pytest.raises(TracerUnavailable, match="expected a network for this version"):
-        NetworkTracer(other, LexicalTracer.bundled().lexicon)
-
-
-def test_a_changed_weight_changes_the_digest(tmp_path: Path) -> None:
-    """Verdicts say which weights gave them: two files that differ in one number have two digests."""
-    network = drawn_network()
-    weights = dict(network.weights)
-    weights["input.bias"] = weights["input.bias"].copy()
-    weights["input.bias"][0] += 1
-
-    digests = {
-        network.save(tmp_path / "one.safetensors"),
-        replace(network, weights=weights).save(tmp_path / "other.safetensors"),
-    }
-
-    assert len(digests) == 2

@@ -11,8 +11,8 @@ import pytest
 from blamespan.errors import TracerUnavailable
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.alternatives.lexicon import FORMAT as LEXICAL
-from blamespan_tracer.alternatives.network.weights import FORMAT as NETWORK
-from blamespan_tracer.alternatives.network.weights import Network
+from blamespan_tracer.auto.weights import FORMAT as AUTO
+from blamespan_tracer.auto.weights import AutoWeights
 
 DEEP = "[" * 100_000
 HEADERS = {
@@ -24,26 +24,26 @@ HEADERS = {
     "zeros": "\0" * 100,
     "half a pair": '{"__metadata__": {"format": "\\ud83d"}}',
 }
-LOADERS = [LexicalTracer, Network]
+LOADERS = [LexicalTracer, AutoWeights]
 
 
 @pytest.mark.parametrize("loader", LOADERS)
 @pytest.mark.parametrize("name", HEADERS)
-def test_damaged_header_is_one_error(tmp_path: Path, loader: type[LexicalTracer | Network], name: str) -> None:
+def test_damaged_header_is_one_error(tmp_path: Path, loader: type[LexicalTracer | AutoWeights], name: str) -> None:
     """A header that is none, or is nested without end, is told like any other damage."""
     header = HEADERS[name].encode()
     path = tmp_path / "weights"
     path.write_bytes(len(header).to_bytes(8, "little") + header)
 
-    with pytest.raises(TracerUnavailable, match=r"expected (a network|lexical weights)"):
+    with pytest.raises(TracerUnavailable, match=r"expected (weights of the tracer auto|lexical weights)"):
         loader.load(path)
 
 
-@pytest.mark.parametrize(("loader", "format_name"), [(LexicalTracer, LEXICAL), (Network, NETWORK)])
+@pytest.mark.parametrize(("loader", "format_name"), [(LexicalTracer, LEXICAL), (AutoWeights, AUTO)])
 @pytest.mark.parametrize("field", ["shape", "calibration", "thresholds", "codes", "notes", "members"])
 @pytest.mark.parametrize("value", [DEEP, "9" * 5_000, "NaN", "null", "{}"])
 def test_damaged_field_is_one_error(
-    tmp_path: Path, loader: type[LexicalTracer | Network], format_name: str, field: str, value: str
+    tmp_path: Path, loader: type[LexicalTracer | AutoWeights], format_name: str, field: str, value: str
 ) -> None:
     """What is said of weights is JSON that somebody wrote, like the rest."""
     about = {"format": format_name, "shape": "{}", "members": "1", "calibration": "[]", "thresholds": "[0, 0]"}
@@ -51,12 +51,12 @@ def test_damaged_field_is_one_error(
     path = tmp_path / "weights"
     path.write_bytes(len(header).to_bytes(8, "little") + header)
 
-    with pytest.raises(TracerUnavailable, match=r"expected (a network|lexical weights)"):
+    with pytest.raises(TracerUnavailable, match=r"expected (weights of the tracer auto|lexical weights)"):
         loader.load(path)
 
 
 @pytest.mark.parametrize("loader", LOADERS)
-def test_weights_that_are_no_file_are_refused(tmp_path: Path, loader: type[LexicalTracer | Network]) -> None:
+def test_weights_that_are_no_file_are_refused(tmp_path: Path, loader: type[LexicalTracer | AutoWeights]) -> None:
     """A device or a pipe, which never ends, is named for what it is."""
     os.mkfifo(tmp_path / "pipe")
     for path, kind in ((tmp_path / "pipe", "a pipe"), (Path("/dev/zero"), "a device"), (tmp_path, "a folder")):

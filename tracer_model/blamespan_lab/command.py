@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,7 +17,7 @@ from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
-from blamespan.tracers import DEFAULT_TRACER, REPLACED
+from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
@@ -92,11 +92,6 @@ def train(
     assert recipe is not None
     path = find_recipe(recipe, RECIPES)
     model = str(peek(path, "model") or "lexical")
-    if model in REPLACED:
-        raise ConfigError(
-            f"{path.name}: expected a model that can be trained, got {model!r}, which is no more. Take "
-            f"{REPLACED[model]!r}, as in the recipe `language-model-8b`"
-        )
     if model not in _TRAIN:
         raise ConfigError(
             f"{path.name}: expected model as one of {', '.join(_TRAIN)}, got {model!r}. Correct the recipe"
@@ -159,32 +154,6 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | No
     click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
 
 
-def _train_network(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
-    from blamespan_lab.recipes import read_recipe
-    from blamespan_lab.train import RECIPES
-    from blamespan_lab.train.network import NetworkRecipe, train_network
-
-    recipe = read_recipe(NetworkRecipe, path, RECIPES)
-    recipe = recipe if seed is None else replace(recipe, seed=seed)
-    trained = train_network(recipe, data, out)
-    for title, figures in (
-        ("tasks", trained.held_out.tasks),
-        ("families, topologies", trained.held_out.recipes),
-        ("tasks of labelled mistakes", trained.held_out.reasoning),
-    ):
-        if figures is not None:
-            click.echo(f"held-out {title}: {figures.n} failed and {figures.sound} sound runs")
-            mode = "" if figures.mode is None else f", mode {figures.mode:.1f} %"
-            click.echo(f"  step {figures.step:.1f} %, agent {figures.agent:.1f} %{mode}")
-            if figures.sound:
-                click.echo(f"  false alarms {figures.false_alarms:.1f} % of the sound runs")
-            click.echo(f"  step sets hold the decisive step in {figures.coverage:.1f} %")
-    if trained.held_out.agents is not None:
-        click.echo(f"held-out AEGIS questions: the most blamed agent is at fault in {trained.held_out.agents:.1f} %")
-    size_mb = trained.weights.stat().st_size / 1e6
-    click.echo(f"weights {trained.weights} ({size_mb:.1f} MB, {trained.network.digest})")
-
-
 def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
     """Train a language model; *updates* replaces those of each stage, to see that it starts, and what it takes."""
     from blamespan_lab.recipes import read_recipe
@@ -220,7 +189,6 @@ _TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None, int | None], None]]
     "auto": _train_auto,
     "language-model": _train_language_model,
     "lexical": _train_lexical,
-    "network": _train_network,
 }
 """Trains by a recipe, prints its figures, and writes a run directory, by the recipe's `model`."""
 
@@ -414,7 +382,7 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     Each file by itself, then all together, beside what chance and plain rules score.
 
-    Example:  blamespan lab evaluate steps ~/data/bigbench_mistake/*.jsonl.xz --tracer network
+    Example:  blamespan lab evaluate steps ~/data/bigbench_mistake/*.jsonl.xz
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measure.tables import print_steps
@@ -447,7 +415,7 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
     The tracer is not told that a sound run succeeded.
 
-    Example:  blamespan lab evaluate generated --data ~/data/heldout --tracer network
+    Example:  blamespan lab evaluate generated --data ~/data/heldout
     """
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.make.corpus.storage import read_corpus
@@ -668,47 +636,6 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
         print_pairs(data.name, tracer.identity.name, figures)
 
 
-@evaluate.command("feedback")
-@click.option("--tasks", type=click.IntRange(1), default=60, show_default=True, help="How many.")
-@click.option("--rounds", type=click.IntRange(1, 20), default=4, show_default=True, help="Attempts at each.")
-@click.option(
-    "--mistakes", type=click.FloatRange(0, 1), default=0.06, show_default=True, help="Chance of each mistake."
-)
-@click.option("--heed", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Attention paid to feedback.")
-@click.option(
-    "--stubborn", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="Chance to err alike again."
-)
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document and nothing else.")
-def evaluate_on_feedback(
-    tasks: int,
-    rounds: int,
-    mistakes: float,
-    heed: float,
-    stubborn: float,
-    tracer_name: str,
-    seed: int,
-    wants_json: bool,
-) -> None:
-    """Measure task success per round on the bundled suite: with feedback, without, and with plain self-refine.
-
-    What simulated agents make of feedback is an assumption (--heed, --stubborn); docs/how-to/retry.md says which.
-    Where BLAMESPAN_SUITE_URL is set, the LLM there plays the agents instead.
-    """
-    from blamespan.tracers import load_tracer
-    from blamespan_lab.measure.feedback import Suite, measure, print_measured
-
-    suite = Suite(tasks, rounds, mistakes, heed, stubborn, seed)
-    figures: dict[str, Any] = measure(suite, load_tracer(tracer_name))
-    if not figures["tasks"]:
-        raise ConfigError("expected tasks to be run, got none that were. Is a framework installed?")
-    if wants_json:
-        click.echo(json.dumps(figures))
-    else:
-        print_measured(figures)
-
-
 @evaluate.command("schemata")
 @click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate` made.")
 @_JSON
@@ -814,17 +741,12 @@ def _load_tracer(name: str) -> Tracer:
     if not name.endswith(".safetensors"):
         return load_tracer(name)
     from blamespan_tracer.alternatives.lexical import LexicalTracer
-    from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-    from blamespan_tracer.alternatives.network.weights import Network
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.auto.weights import AutoWeights
     from blamespan_tracer.weights_file import format_of
 
     path = Path(name)
-    written_as = format_of(path)
-    if written_as.startswith("blamespan-network-"):
-        return NetworkTracer(Network.load(path), LexicalTracer.bundled().lexicon)
-    if written_as.startswith("blamespan-auto-"):
+    if format_of(path).startswith("blamespan-auto-"):
         return AutoTracer(AutoWeights.load(path))
     return LexicalTracer.load(path)
 

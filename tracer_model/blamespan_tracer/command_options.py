@@ -1,4 +1,4 @@
-"""Flags of commands that take a tracer: other spellings of variables of the tracers `network` and `judge`.
+"""Flags of commands that take a tracer: other spellings of variables of the tracer `judge`.
 
 Light: imported for the help of every such command. The judge's key has no flag, as everybody can read a command line.
 """
@@ -26,16 +26,6 @@ def _option(flag: str, variable: str, metavar: str, text: str, *more: str) -> cl
         callback=_set_variable,
     )
 
-
-NETWORK_OPTIONS = (
-    _option(
-        "--max-false-alarms",
-        "MAX_FALSE_ALARMS",
-        "SHARE",
-        "Most sound runs that may get a verdict, as 0.05 or 5%; for tracers with an alarm, as network.",
-    ),
-)
-"""What `blamespan analyze` and its like take for the tracer `network`."""
 
 JUDGE_OPTIONS = (
     _option("--judge-url", "JUDGE_URL", "URL", "Endpoint of the tracer judge, as http://localhost:8000/v1."),

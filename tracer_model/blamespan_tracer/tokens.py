@@ -3,10 +3,10 @@
 All that reads words of a run cuts them here. There are two cuts, because two sets of weights were trained, with one
 each:
 
-- `find_words` cuts a text into words, identifiers, numbers and the few marks that say something. Checks, features of
-  steps and quotes are made of them.
-- `tokens_of` cuts many texts into hashes: of runs of letters, runs of digits and marks, without case. The lexicon and
-  the network's vocabulary know tokens by these hashes, which are the same on every machine and in every process.
+- `find_words` cuts a text into words, identifiers, numbers and the few marks that say something. Checks and quotes
+  are made of them.
+- `tokens_of` cuts many texts into hashes: of runs of letters, runs of digits and marks, without case. The lexicon
+  knows tokens by these hashes, which are the same on every machine and in every process.
 """
 
 from __future__ import annotations
@@ -168,12 +168,6 @@ def _hash(token: str) -> int:
     if token[0].isdigit():  # a superscript two is a letter to `re`, but a number
         return _NUMBER
     return zlib.crc32(token.encode("utf-8", "replace"))  # "replace": a lone surrogate is not UTF-8
-
-
-def ranges(starts: Places, sizes: Places) -> Places:
-    """List starts[0], starts[0] + 1, ... sizes[0] of them, then those of the next, and so on."""
-    shifts = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-    return shifts + np.arange(len(shifts))
 
 
 def joint_hash(first: Hashes, second: Hashes, namespace: int) -> Hashes:

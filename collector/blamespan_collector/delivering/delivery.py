@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from blamespan.annotate import cut
 from blamespan.errors import ConfigError
-from blamespan_collector.delivering.outbox import Outbox, Row, SetAside
+from blamespan_collector.delivering.outbox import Outbox, OutboxRow, SetAside
 from blamespan_collector.delivering.sinks import (
     Doubtful,
     Oversized,
@@ -279,7 +279,7 @@ class _Lane:
                     return
                 await self.changed.wait()
 
-    async def _deliver(self, rows: Sequence[Row]) -> bool:
+    async def _deliver(self, rows: Sequence[OutboxRow]) -> bool:
         """See rows through. Returns False where the collector stops before."""
         todo = [list(rows)]
         while todo:
@@ -306,7 +306,7 @@ class _Lane:
                 return True  # what follows is read again
         return True
 
-    async def _settle_refused(self, row: Row, error: Refused | Oversized) -> bool:
+    async def _settle_refused(self, row: OutboxRow, error: Refused | Oversized) -> bool:
         """Set a row aside, or what of it is too large. Returns False where it must be tried again."""
         if isinstance(error, Oversized):
             return await self._deliver_pieces(row, error)
@@ -338,7 +338,7 @@ class _Lane:
         await self._wait(_delay_s(self.counts.failures, None))
         return True
 
-    async def _deliver_pieces(self, row: Row, error: Oversized) -> bool:
+    async def _deliver_pieces(self, row: OutboxRow, error: Oversized) -> bool:
         """Deliver as much of a row that is too large as the sink takes, and set the rest aside."""
         refused: list[SetAside] = []
         try:
@@ -362,11 +362,11 @@ class _Lane:
                 continue
             if receipt is None:
                 return False
-            refused += _list_rejected(receipt, [Row(row.row, len(spans), row.queued_s, payload)])
+            refused += _list_rejected(receipt, [OutboxRow(row.row, len(spans), row.queued_s, payload)])
         await self._settle([row], refused)
         return True
 
-    async def _settle(self, rows: Sequence[Row], refused: Sequence[SetAside], cursor: str | None = None) -> None:
+    async def _settle(self, rows: Sequence[OutboxRow], refused: Sequence[SetAside], cursor: str | None = None) -> None:
         """Note that the sink has rows, but for what it refused of them."""
         refused = [replace(batch, reason=cut(batch.reason, _MAX_REASON_BYTES)) for batch in refused]
         for batch in refused:
@@ -420,7 +420,7 @@ class _Lane:
                 _logger.exception("%s broke on some %s; whose fault it is, is found out", self.sink.name, self.kind)
             raise Refused(f"the sink broke on it: {_describe(error)}") from error
 
-    async def _persist(self, rows: Sequence[Row], attempt: Callable[[], Awaitable[Receipt]]) -> Receipt | None:
+    async def _persist(self, rows: Sequence[OutboxRow], attempt: Callable[[], Awaitable[Receipt]]) -> Receipt | None:
         """Attempt until it works, waiting longer each time; None where the collector stops before.
 
         Raises:
@@ -447,7 +447,7 @@ class _Lane:
             self.counts.failures = self.refusals = 0
             return receipt
 
-    async def _suspect(self, rows: Sequence[Row], error: Undelivered) -> None:
+    async def _suspect(self, rows: Sequence[OutboxRow], error: Undelivered) -> None:
         """Find out whether it is the sink that fails, or this row: does it take the next one?"""
         if len(rows) > 1:
             raise _Suspected(str(error)) from error
@@ -490,13 +490,13 @@ class _Suspected(Exception):
         refused: What it then refused of both.
     """
 
-    def __init__(self, reason: str, following: Row | None = None, refused: Sequence[SetAside] = ()) -> None:
+    def __init__(self, reason: str, following: OutboxRow | None = None, refused: Sequence[SetAside] = ()) -> None:
         super().__init__(reason)
         self.following = following
         self.refused = refused
 
 
-def _list_rejected(receipt: Receipt, rows: Sequence[Row]) -> list[SetAside]:
+def _list_rejected(receipt: Receipt, rows: Sequence[OutboxRow]) -> list[SetAside]:
     """Keep all of a batch of which the sink took only some: which, it does not say."""
     if receipt.rejected <= 0:
         return []

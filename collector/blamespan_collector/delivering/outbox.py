@@ -27,7 +27,7 @@ _MAX_SET_ASIDE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OutboxRow:
     """What is next.
 
     Attributes:
@@ -125,7 +125,7 @@ class Outbox:
         """Return where the sink is, as its last receipt has it."""
         return self._cursors[sink, kind]
 
-    def next(self, sink: str, kind: Kind, max_bytes: int, *, after: int | None = None) -> list[Row]:
+    def next(self, sink: str, kind: Kind, max_bytes: int, *, after: int | None = None) -> list[OutboxRow]:
         """Read what the sink gets next: at least one row if there is one, then as many as fit.
 
         Rows that are damaged or gone are left out, and the spans that are lost with them are told.
@@ -133,7 +133,7 @@ class Outbox:
         Raises:
             StateDamaged: if SQLite does not find rows that are there.
         """
-        rows: list[Row] = []
+        rows: list[OutboxRow] = []
         size = 0
         row_before = self._at[sink, kind] if after is None else after
         spans_to = self._spans_to[sink, kind] if after is None else None
@@ -150,7 +150,7 @@ class Outbox:
                 return rows
             if spans_to is not None and spans_before > spans_to:
                 self._note_gap(kind, row_before, number, spans_before - spans_to)
-            rows.append(Row(number, spans, queued_s, payload))
+            rows.append(OutboxRow(number, spans, queued_s, payload))
             row_before, spans_to = number, spans_before + spans
             self._ends[kind, number] = spans_to
         if len(rows_read) < _ROWS_AT_ONCE and spans_to is not None and after is None:
@@ -204,7 +204,7 @@ class Outbox:
             )
             self._bound_set_aside()
 
-    def next_resend(self, sink: str, kind: Kind, max_bytes: int, *, after: Row | None = None) -> list[Row]:
+    def next_resend(self, sink: str, kind: Kind, max_bytes: int, *, after: OutboxRow | None = None) -> list[OutboxRow]:
         """Read what the sink is to get again, as `take_resends` saw it: what was set aside, then what was delivered."""
         if (sink, kind) in self._has_aside and (after is None or after.origin == "aside"):
             rows = self._database.execute(
@@ -213,7 +213,7 @@ class Outbox:
                 (sink, kind, 0 if after is None else after.row, _ROWS_AT_ONCE),
             ).fetchall()
             if rows or after is not None:
-                return _within(max_bytes, [Row(row, n, at_s, data, "aside") for row, n, at_s, data in rows])
+                return _within(max_bytes, [OutboxRow(row, n, at_s, data, "aside") for row, n, at_s, data in rows])
             self._has_aside.discard((sink, kind))
         if (sink, kind) in self._resends and (after is None or after.origin == "delivered"):
             after_row, until_row = self._begin_resend(sink, kind)
@@ -225,13 +225,15 @@ class Outbox:
             ).fetchall()
             whole = [values for *values, expected in rows if checksum(*values) == expected]
             if whole or after is not None:
-                return _within(max_bytes, [Row(row, n, at_s, data, "delivered") for row, _, n, at_s, data, _ in whole])
+                return _within(
+                    max_bytes, [OutboxRow(row, n, at_s, data, "delivered") for row, _, n, at_s, data, _ in whole]
+                )
             with self._transaction():  # it had to make room meanwhile
                 self._note_resent(sink, kind, until_row)
         return []
 
     def advance_resend(
-        self, sink: str, kind: Kind, rows: Sequence[Row], cursor: str, refused: Sequence[SetAside] = ()
+        self, sink: str, kind: Kind, rows: Sequence[OutboxRow], cursor: str, refused: Sequence[SetAside] = ()
     ) -> None:
         """Note that the sink has *rows* again, all of one origin, but for what it *refused*."""
         with self._transaction():
@@ -445,9 +447,9 @@ class Outbox:
             yield
 
 
-def _within(max_bytes: int, rows: Sequence[Row]) -> list[Row]:
+def _within(max_bytes: int, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
     """Return as many rows as fit, and at least one if there is one."""
-    batch: list[Row] = []
+    batch: list[OutboxRow] = []
     size = 0
     for row in rows:
         size += len(row.payload)

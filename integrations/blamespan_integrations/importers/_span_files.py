@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from blamespan.errors import BlamespanError, MalformedSpan, UnreadableInput
-from blamespan.importing.parts import Answers, runs_of_trace
+from blamespan.importing.parts import Continuations, runs_of_trace
 from blamespan.importing.reading import held_share
 from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import spans_from_proto, spans_to_proto
@@ -135,7 +135,7 @@ class _Spool:
         self._events: dict[str, dict[str, Span]] = defaultdict(dict)
         self._order: dict[str, None] = {}
         self._disk: sqlite3.Connection | None = None
-        self.answers = Answers()
+        self.answers = Continuations()
 
     def add(self, item: Span | EventsOfSpans) -> None:
         """Keep a span, or events of spans."""

@@ -21,7 +21,7 @@ from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span
 
 
-class Answers:
+class Continuations:
     """Which parts of runs others go on from, as the links of spans say."""
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
@@ -53,7 +53,7 @@ def runs_of_trace(
     source: str,
     spans: Sequence[Span],
     spans_of: Callable[[str], Sequence[Span]],
-    answers: Answers,
+    continuations: Continuations,
     *,
     keeps_spans: bool = False,
 ) -> Iterator[RecordedRun]:
@@ -63,7 +63,7 @@ def runs_of_trace(
         source: What the trace is called.
         spans: All there are of the trace.
         spans_of: Returns the spans of a trace of the same source by its id; nothing where it is not there.
-        answers: Of that source.
+        continuations: Of that source.
         keeps_spans: Whether each run comes with its spans; what belongs to no run of a trace comes with its first.
 
     Raises:
@@ -73,7 +73,7 @@ def runs_of_trace(
     verdict_ids = frozenset(span.span_id for span in spans if is_verdict(span))
     left = _outside(runs, spans) if keeps_spans else ()
     for run in runs:
-        if run.root is not None and is_waiting(run) and answers.has((run.root.trace_id, run.root.span_id)):
+        if run.root is not None and is_waiting(run) and continuations.has((run.root.trace_id, run.root.span_id)):
             continue
         rebuilt = rebuild_with_earlier(run, spans_of)
         link = link_to_earlier(rebuilt.earlier_runs[0] if rebuilt.earlier_runs else run)
@@ -105,11 +105,13 @@ def runs_of_spans(source: str, spans: Iterable[Span]) -> list[RecordedRun]:
     by_trace: dict[str, list[Span]] = defaultdict(list)
     for span in spans:
         by_trace[span.trace_id].append(span)
-    answers = Answers(span for spans in by_trace.values() for span in spans)
+    continuations = Continuations(span for spans in by_trace.values() for span in spans)
     return [
         run
         for own in by_trace.values()
-        for run in runs_of_trace(source, own, lambda trace_id: by_trace.get(trace_id, ()), answers, keeps_spans=True)
+        for run in runs_of_trace(
+            source, own, lambda trace_id: by_trace.get(trace_id, ()), continuations, keeps_spans=True
+        )
     ]
 
 
@@ -138,7 +140,7 @@ class SeparateParts:
         self._parts = sqlite3.connect("", isolation_level=None, check_same_thread=False)  # a temporary file, unnamed
         self._parts.execute("PRAGMA journal_mode = OFF")
         self._parts.execute("CREATE TABLE parts (trace TEXT, root TEXT, run BLOB, UNIQUE (trace, root))")
-        self._answers = Answers()
+        self._continuations = Continuations()
 
     def close(self) -> None:
         """Forget all."""
@@ -152,18 +154,18 @@ class SeparateParts:
         ids = part_ids(run)
         self.note_told(ids)
         if run.goes_on_from is not None and ids:
-            self._answers.note(run.goes_on_from, ids[-1])
+            self._continuations.note(run.goes_on_from, ids[-1])
 
     def note_told(self, parts: Sequence[PartId]) -> None:
         """Note the parts of a run that is told as a whole."""
         for part in parts[:-1]:
-            self._answers.note(part, parts[-1])
+            self._continuations.note(part, parts[-1])
 
     def join(self) -> Iterator[RecordedRun]:
         """Yield each run once: those whose parts were found, and those that go on nowhere, as they came."""
         for run in self._all():
             ids = part_ids(run)
-            if not (run.waits and ids and self._answers.has(ids[-1])):
+            if not (run.waits and ids and self._continuations.has(ids[-1])):
                 yield join_runs(self._chain(run))
 
     def _all(self) -> Iterator[RecordedRun]:

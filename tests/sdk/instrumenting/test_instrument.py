@@ -210,7 +210,7 @@ def test_unknown_tracer_is_refused_at_once() -> None:
     """A wrong name is answered where it was written, not in a background thread."""
     done = program("import blamespan\nblamespan.instrument(embedded=True, tracer='nope')")
 
-    names = "auto, causal-graph, checks, judge, language-model, lexical, network"
+    names = "auto, checks, judge, language-model, lexical"
     assert f"ConfigError: blamespan.tracers offers {names}; got 'nope'" in done.stderr
 
 

@@ -9,7 +9,7 @@ from tests.tracer_model.teams import team
 
 def quoted(*said: tuple[str, str], step: int, task: str = "") -> str:
     shares = [float(place == step) for place in range(len(said))]
-    (found,) = quote_steps(team(*said, task=task), shares, ())
+    (found,) = quote_steps(team(*said, task=task), shares)
     assert found.index == step
     return found.quote
 
@@ -52,5 +52,5 @@ def test_steps_with_little_blame_and_without_words_are_not_quoted() -> None:
     """At most three are, the most blamed first."""
     run = team(("A", "One."), ("B", "Two."), ("A", " "), ("B", "Three."), ("A", "Four."))
 
-    assert quote_steps(run, [0.2, 0.5, 0.29, 0.01, 0.0], ()) == [Evidence(1, "Two.", 0.5), Evidence(0, "One.", 0.2)]
-    assert [item.index for item in quote_steps(run, [0.3, 0.3, 0.0, 0.2, 0.2], ())] == [0, 1, 3]
+    assert quote_steps(run, [0.2, 0.5, 0.29, 0.01, 0.0]) == [Evidence(1, "Two.", 0.5), Evidence(0, "One.", 0.2)]
+    assert [item.index for item in quote_steps(run, [0.3, 0.3, 0.0, 0.2, 0.2])] == [0, 1, 3]

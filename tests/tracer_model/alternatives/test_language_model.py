@@ -16,7 +16,6 @@ from blamespan import plugins
 from blamespan.cli import main
 from blamespan.errors import ConfigError, MissingExtra, TracerUnavailable
 from blamespan.trace import MessageActionTrace
-from blamespan.tracers import load_tracer
 from blamespan_tracer.alternatives.language_model import (
     NOBODY,
     Calibration,
@@ -175,13 +174,6 @@ def test_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(MissingExtra, match=r"'transformers'.*pip install 'blamespan\[llm\]'"):
         LanguageModelTracer.from_environment({"BLAMESPAN_LANGUAGE_MODEL": "m"})
-
-
-@pytest.mark.parametrize("name", ["causal", "contrastive"])
-def test_tracers_that_are_no_more_name_what_replaces_them(name: str) -> None:
-    """Whoever asks for an old name is told the new one."""
-    with pytest.raises(ConfigError, match=f"got '{name}', which is no more. Use 'language-model'"):
-        load_tracer(name)
 
 
 def test_calibration_is_read_again(tmp_path: Path) -> None:

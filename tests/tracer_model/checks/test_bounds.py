@@ -6,8 +6,6 @@ import time
 
 import pytest
 
-from blamespan_tracer.alternatives.network.representation import analyse
-from blamespan_tracer.alternatives.network.step_features import step_features
 from blamespan_tracer.checks import CHECKS, ExaminedRun
 from blamespan_tracer.ledger import read_ledger
 from tests.tracer_model.teams import Said, team
@@ -49,7 +47,6 @@ def test_time_is_bounded_by_length(kind: str) -> None:
     examined = ExaminedRun(run, read_ledger(run))
     start_s = time.process_time()
 
-    step_features(analyse(run))
     for check in CHECKS:
         check.apply(examined)
 

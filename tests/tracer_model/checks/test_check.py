@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +12,6 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
-from blamespan_tracer.alternatives.network.representation import analyse
-from blamespan_tracer.alternatives.network.step_features import check_features
 from blamespan_tracer.checks import (
     CHECKS,
     Check,
@@ -106,14 +103,6 @@ def test_known_ledger_changes_nothing() -> None:
     run = ExaminedRun(RUN, read_ledger(RUN))
 
     assert [result for check in CHECKS for result in check.apply(run)] == apply_checks(CHECKS, RUN)
-
-
-def test_verdicts_as_features() -> None:
-    """A model sees on each merged step what it breaks, whether it is the first, and how much has broken by then."""
-    columns = check_features(CHECKS[:1], apply_checks(CHECKS, RUN), analyse(RUN))
-
-    np.testing.assert_array_equal(columns, [[0, 0, 0], [1, 1, 0.5], [0, 0, 0.5], [1, 0, 1]])
-    assert check_features(CHECKS, [], analyse(team())).shape == (0, 3 * len(CHECKS))
 
 
 def test_tracer_is_installed_under_its_name() -> None:

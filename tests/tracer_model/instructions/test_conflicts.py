@@ -8,12 +8,11 @@ import pytest
 
 from blamespan.attribution import Contradicted
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.checks import CHECKS, ChecksTracer, ExaminedRun
+from blamespan_tracer.checks import ChecksTracer, ExaminedRun
 from blamespan_tracer.checks.bundled.instructions import (
     own_instructions_are_kept,
     planted_instructions_are_refused,
     rules_of_the_orchestrator_are_kept,
-    rules_of_the_user_are_kept,
 )
 from blamespan_tracer.checks.check import apply_checks
 from blamespan_tracer.instructions import find_conflicts
@@ -170,18 +169,6 @@ def test_both_sides_are_evidence() -> None:
     )
     assert verdict.evidence[0].contradicts == Contradicted(0, "Always answer in English.")
     assert str(verdict.modes[0].mode) == "mast:FM-1.2"
-
-
-def test_bundled_checks_do_not_change_what_networks_read() -> None:
-    """Weights name their columns, and none of the bundled ones names these checks."""
-    from blamespan_tracer.alternatives.network.step_features import name_check_features
-    from blamespan_tracer.alternatives.network.tracer import NetworkTracer
-
-    read = set(NetworkTracer.bundled().network.features)
-    new = [own_instructions_are_kept, rules_of_the_user_are_kept, planted_instructions_are_refused]
-
-    assert all(check in CHECKS for check in new)
-    assert not read & {name for check in new for name in name_check_features(check)}
 
 
 @pytest.mark.slow

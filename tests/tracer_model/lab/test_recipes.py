@@ -13,12 +13,10 @@ from blamespan_lab.train import RECIPES
 from blamespan_lab.train.auto import AutoRecipe
 from blamespan_lab.train.language_model import LanguageModelRecipe
 from blamespan_lab.train.lexical import LexicalData, LexicalFit, LexicalRecipe
-from blamespan_lab.train.network import NetworkRecipe
 
 RECORDS: dict[object, type[Any]] = {
     "lexical": LexicalRecipe,
     "auto": AutoRecipe,
-    "network": NetworkRecipe,
     "language-model": LanguageModelRecipe,
 }
 

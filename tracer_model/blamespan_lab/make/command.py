@@ -37,9 +37,8 @@ def generate(recipe: str, out: Path, data: tuple[Path, ...], processes: int | No
 
     Interrupted, the same command goes on where it was. The same recipe gives the same files.
 
-    Bundled: small (300 runs, minutes), default (10,000), failures (9,000 more to train on, most of them failed),
-    heldout (400: other words, names, teams), team (240 of one team), edits (of runs in --data that succeeded),
-    conflicts (480 runs in which instructions disagree, or do not).
+    Bundled: small (300 runs, minutes), default (10,000), heldout (400: other words, names, teams), team (240 of one
+    team), edits (of runs in --data that succeeded), conflicts (480 runs in which instructions disagree, or do not).
 
     Example:  blamespan lab generate small --out corpora/small
     """

@@ -19,16 +19,7 @@ from blamespan_tracer.numeric import pointer_shares
 SOUND = -1
 """Stands for the decisive step of a run that did not fail."""
 
-UNKNOWN = -2
-"""Stands for the decisive step where no label says which."""
-
-SOMEWHERE = -3
-"""Stands for the decisive step of a run that failed by one of its agents, nobody knows which."""
-
 Floats = NDArray[np.float64]
-
-BUDGETS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-"""False alarms that users may ask for, percent of sound runs."""
 
 _MORE = 1e-6
 """Lifts the mass over a sum that it must exceed, well above rounding."""
@@ -43,7 +34,7 @@ class Pointed:
 
     Attributes:
         scores: (N + 1,) the last for "it did not fail"; very negative where nobody can be blamed.
-        decisive: The merged step, `SOUND`, `UNKNOWN` or `SOMEWHERE`.
+        decisive: The merged step, or `SOUND`.
     """
 
     scores: Floats
@@ -71,12 +62,11 @@ def temperature_of(runs: Sequence[Pointed]) -> float:
 
     Source: Guo et al., "On calibration of modern neural networks", 2017 (arXiv 1706.04599).
     """
-    known = [run for run in runs if run.decisive not in (UNKNOWN, SOMEWHERE)]
 
     def loss(temperature: float) -> float:
-        return -sum(float(log_softmax(run.scores / temperature)[run.decisive]) for run in known)  # SOUND is the last
+        return -sum(float(log_softmax(run.scores / temperature)[run.decisive]) for run in runs)  # SOUND is the last
 
-    if not known:
+    if not runs:
         return 1.0
     return float(minimize_scalar(loss, bounds=_TEMPERATURES, method="bounded").x)
 
@@ -88,21 +78,6 @@ def alarm_for(runs: Sequence[Pointed], temperature: float, max_false_alarms: flo
         return 0.5
     allowed = int(len(sound) * max_false_alarms / 100)
     return float(np.nextafter(sound[len(sound) - 1 - allowed], 1.0))
-
-
-def alarms_for(parts: Sequence[Sequence[Pointed]], temperature: float) -> tuple[tuple[float, float], ...]:
-    """Find the alarm for each of `BUDGETS`, as `alarm_for` does: one that keeps it in every one of *parts*.
-
-    Returns:
-        Pairs of percent and alarm, ascending, of the budgets that each part can bear out: those in which at least one
-        of its sound runs may raise an alarm. Of fewer runs nothing is known.
-    """
-    sound = min((sum(run.decisive == SOUND for run in part) for part in parts), default=0)
-    return tuple(
-        (percent, max(alarm_for(part, temperature, percent) for part in parts))
-        for percent in BUDGETS
-        if int(sound * percent / 100) >= 1
-    )
 
 
 def mass_for(runs: Sequence[Pointed], temperature: float, coverage: float) -> float:

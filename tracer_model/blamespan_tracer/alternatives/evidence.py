@@ -1,4 +1,4 @@
-"""The words of a blamed step that carried the decision: what breaks a check, or what is new in the run."""
+"""The words of a blamed step that carried the decision: what is new in the run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import chain
 from blamespan.attribution import Evidence
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.tokens import cut_long_texts, find_words, is_number, sentences_of, split_sentences
 
 MAX_QUOTE_CHARS = 200
@@ -22,23 +21,17 @@ _LEAST_SHARE = 0.02
 """Steps blamed less are not quoted."""
 
 
-def quote_steps(
-    trace: MessageActionTrace, shares: Sequence[float], results: Sequence[CheckResult] = ()
-) -> list[Evidence]:
+def quote_steps(trace: MessageActionTrace, shares: Sequence[float]) -> list[Evidence]:
     """Quote the most blamed steps, at most three, the most blamed first; a step without words is not quoted.
 
     Args:
         trace: The run.
         shares: Of each of its steps.
-        results: Of checks: words that break one are quoted first.
     """
-    broken = {result.step: result.quote for result in reversed(results) if result.outcome == "fail" and result.quote}
     ranked = sorted(range(len(shares)), key=lambda step: (-shares[step], step))[:_MAX_STEPS]
     texts = _RunTexts(trace)
     quotes = [
-        Evidence(step, broken.get(step) or texts.choose_sentence(step), shares[step])
-        for step in ranked
-        if shares[step] >= _LEAST_SHARE
+        Evidence(step, texts.choose_sentence(step), shares[step]) for step in ranked if shares[step] >= _LEAST_SHARE
     ]
     return [evidence for evidence in quotes if evidence.quote]
 

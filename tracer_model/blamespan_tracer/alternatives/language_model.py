@@ -304,7 +304,7 @@ class Prompts:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredAnswers:
     """What the model says of one run.
 
     Attributes:
@@ -405,7 +405,7 @@ class LanguageModelTracer:
         """Attribute each run; one verdict per trace, in order."""
         return [self._attribute(trace) for trace in traces]
 
-    def score(self, trace: MessageActionTrace) -> Scored | str:
+    def score(self, trace: MessageActionTrace) -> ScoredAnswers | str:
         """Score every decision of a run in which somebody may be blamed; or say why that cannot be."""
         run = render_run(trace)
         excerpts, note = self._prompts.excerpts(run)
@@ -414,7 +414,7 @@ class LanguageModelTracer:
         scores = np.concatenate([*(self._odds(excerpt) for excerpt in excerpts), [0.0]])
         if not np.isfinite(scores).all():
             return "the model's probabilities are no numbers: its weights may be damaged"
-        return Scored(run, tuple(excerpts), note, scores)
+        return ScoredAnswers(run, tuple(excerpts), note, scores)
 
     def _attribute(self, trace: MessageActionTrace) -> Attribution:
         reason = abstention_reason(trace)
@@ -434,7 +434,7 @@ class LanguageModelTracer:
         reason = f"out of memory on the run: set {_VARIABLE}_CONTEXT to fewer tokens, or take a smaller model"
         return Attribution.abstain(trace, reason, self._identity)
 
-    def _verdict(self, trace: MessageActionTrace, scored: Scored) -> Attribution:
+    def _verdict(self, trace: MessageActionTrace, scored: ScoredAnswers) -> Attribution:
         run = scored.run
         by_decision, failed = pointer_shares(scored.scores, self._calibration.temperature)
         if failed < self._calibration.alarm and trace.outcome != "failed":

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan_lab.command import evaluate
 from blamespan_lab.measure.clean import evaluate_clean
-from tests.tracer_model.alternatives.network.networks import random_team
+from tests.tracer_model.teams import random_team
 
 WHO = TracerIdentity("any", "1")
 

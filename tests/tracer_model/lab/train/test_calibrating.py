@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blamespan_lab.train.calibrating import (
-    BUDGETS,
-    Pointed,
-    alarm_for,
-    alarms_for,
-    mass_for,
-    temperature_of,
-)
-from blamespan_lab.train.network import SOUND, UNKNOWN
+from blamespan_lab.train.calibrating import SOUND, Pointed, alarm_for, mass_for, temperature_of
 from blamespan_tracer.numeric import pointer_shares
 
 
@@ -57,35 +49,3 @@ def test_step_sets_hold_the_decisive_step_as_often_as_stated(coverage: float) ->
             shares, _ = pointer_shares(run.scores, 1.0)
             held.append(shares[shares > shares[run.decisive]].sum() < mass)
     assert coverage - 2 <= 100 * np.mean(held) <= coverage + 6
-
-
-def test_unlabelled_runs_decide_nothing() -> None:
-    """A run whose decisive step nobody knows changes no figure."""
-    runs = drawn(200, sharpness=1.0)
-    more = [*runs, Pointed(np.array([9.0, -9.0, 0.0]), UNKNOWN)]
-
-    assert temperature_of(more) == temperature_of(runs)
-    assert mass_for(more, 1.0, 90.0) == mass_for(runs, 1.0, 90.0)
-    assert alarm_for(more, 1.0, 5.0) == alarm_for(runs, 1.0, 5.0)
-
-
-def test_alarms_keep_every_budget_in_every_part() -> None:
-    """Of each part no more sound runs than allowed are called failed; a larger budget has no higher alarm."""
-    parts = [drawn(2_000, sharpness=1.0), drawn(2_000, sharpness=1.5)]
-
-    alarms = alarms_for(parts, 1.0)
-
-    assert [percent for percent, _ in alarms] == list(BUDGETS)
-    assert [alarm for _, alarm in alarms] == sorted((alarm for _, alarm in alarms), reverse=True)
-    for part in parts:
-        sound = [pointer_shares(run.scores, 1.0)[1] for run in part if run.decisive == SOUND]
-        for percent, alarm in alarms:
-            assert sum(chance >= alarm for chance in sound) <= len(sound) * percent / 100
-
-
-@pytest.mark.parametrize(("n_sound", "least"), [(0, None), (4, None), (5, 20.0), (60, 2.0), (199, 1.0), (200, 0.5)])
-def test_budgets_that_too_few_runs_bear_out_are_not_offered(n_sound: int, least: float | None) -> None:
-    """Of 60 sound runs none can tell what half a percent is."""
-    alarms = alarms_for([[Pointed(np.array([0.0, place / 9]), SOUND) for place in range(n_sound)]], 1.0)
-
-    assert min((percent for percent, _ in alarms), default=None) == least

@@ -120,13 +120,12 @@ def test_wrong_recipe_says_what_is_wrong(tmp_path: Path, text: str, says: str) -
 @pytest.mark.parametrize(
     ("text", "asked", "says"),
     [
-        ('model = "causal"\n', [], "got 'causal', which is no more. Take 'language-model'"),
-        ('model = "contrastive"\n', [], "got 'contrastive', which is no more. Take 'language-model'"),
-        ('model = "network"\n', ["--updates", "2"], "--updates is for recipes of language models"),
+        ('model = "causal"\n', [], "expected model as one of auto, language-model, lexical, got 'causal'"),
+        ('model = "lexical"\n', ["--updates", "2"], "--updates is for recipes of language models"),
     ],
 )
 def test_train_refuses_what_it_cannot_do(tmp_path: Path, text: str, asked: list[str], says: str) -> None:
-    """Recipes of models that are no more name what replaces them; only language models count updates."""
+    """Recipes of unknown models name those that there are; only language models count updates."""
     path = tmp_path / "mine.toml"
     path.write_text(text)
 

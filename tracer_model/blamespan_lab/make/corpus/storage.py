@@ -274,18 +274,6 @@ def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all")
             yield run
 
 
-def read_sides(folder: Path) -> tuple[list[RecordedRun], list[RecordedRun]]:
-    """Read what `read_corpus` gives as "train" and as "held-out", in one go.
-
-    Raises:
-        ConfigError: as `read_corpus` does.
-    """
-    sides: tuple[list[RecordedRun], list[RecordedRun]] = ([], [])
-    for run, is_out in _read_with_side(folder):
-        sides[is_out].append(run)
-    return sides
-
-
 def _read_with_side(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
     """Yield every run with whether the corpus's recipe holds it out."""
     held_out = read_manifest(folder)["recipe"]["held_out"]
