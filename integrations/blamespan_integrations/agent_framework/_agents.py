@@ -219,10 +219,12 @@ class AgentTurn(Frame):
     def _open_calls(self) -> list[Any]:
         """List calls that nobody answered within the turn; record those of tools that something else answered."""
         calls, answers = split_calls(self._answer)
+        requests = [content.function_call for message in self._answer for content in message.contents]
+        approvals = {str(request.call_id) for request in requests if request is not None}
         is_open = [
             call
             for call in calls
-            if str(call.call_id) not in self.executed
+            if str(call.call_id) not in self.executed | approvals
             and (str(call.call_id) not in answers or str(call.name).startswith(_HANDOFF))
         ]
         for call in calls:

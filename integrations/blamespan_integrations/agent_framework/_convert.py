@@ -73,7 +73,7 @@ def from_message(message: FrameworkMessage, role: str | None = None, *, name: st
 
 def from_answer(messages: Iterable[FrameworkMessage], open_calls: Sequence[Content], name: str) -> list[Message]:
     """Convert what an agent says to others: its texts, and of its calls those that nobody answered within its turn."""
-    asked = {id(call) for call in open_calls}
+    asked = {id(call) for call in open_calls}  # of approvals the request holds the call
     parts = [
         part
         for message in messages

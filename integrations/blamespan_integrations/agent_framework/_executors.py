@@ -88,6 +88,7 @@ class ExecutorTurn(Frame):
         self.has_failed = False
         self._passed: list[_Passed] = []
         self._answered: Answered | None = None
+        self._is_taken = False
 
     def start(self) -> None:
         """Find what it received; a span begins only with what is said."""
@@ -103,9 +104,6 @@ class ExecutorTurn(Frame):
             if (source, id(item)) in run.carried
         ]
         self.inputs = unique(step for steps in known for step in steps) if known else list(run.entry)
-        if self.is_agent:
-            waiting = run.waiting.setdefault(self.name, [])
-            waiting += [step for step in self.inputs if step not in waiting]
         self.enter(otel_context.get_current())
 
     @property
@@ -115,7 +113,9 @@ class ExecutorTurn(Frame):
 
     def take_waiting(self) -> list[StepRef]:
         """Return what its agent has received since it last spoke."""
-        return self.outer.waiting.pop(self.name, [])
+        received = [] if self._is_taken else self.inputs
+        self._is_taken = True
+        return [*self.outer.waiting.pop(self.name, []), *received]
 
     def predecessors(self) -> list[StepRef]:
         """List what an agent or a tool within builds on."""
@@ -146,13 +146,15 @@ class ExecutorTurn(Frame):
     def close(self, error: BaseException | None) -> None:
         """Say what it says of its own, and leave to those it sent to what they build on."""
         self.is_open = False
-        said = self._say_own() if error is None or self._passed else {}
+        if self.is_agent and not self._is_taken:
+            self.outer.waiting.setdefault(self.name, []).extend(self.inputs)
         if self._answered is not None and self._answered.step is None:
             self._say_held(self._kind_of_held())
+        said = self._say_own()
         for index, passed in enumerate(self._passed):
             step = said.get(index) or (passed.after.step if passed.after is not None else None)
             steps = [step] if step is not None else passed.before if self._mixes else self.within or passed.before
-            if passed.way == "yield":
+            if passed.way == "yield" and self.outer.yields_output(self.name):
                 self.outer.outputs += [step for step in steps if step not in self.outer.outputs]
             else:
                 self.outer.carried[self.name, id(passed.payload)] = passed.payload, steps
@@ -217,8 +219,12 @@ class ExecutorTurn(Frame):
     def _hearers(self, passed: _Passed) -> list[str]:
         if passed.way == "ask":
             return [USER]
-        if passed.way == "yield":
-            return []
+        run, payload = self.outer, passed.payload
+        around = run.outer
+        if passed.way == "yield":  # heard where the workflow is an executor of another one
+            if not isinstance(around, ExecutorTurn) or not run.yields_output(self.name):
+                return []
+            return around.outer.hearers(around.name, payload)
         return SafeReader().read_list(
             "recipients", lambda: self.outer.hearers(self.name, passed.payload, passed.target)
         )

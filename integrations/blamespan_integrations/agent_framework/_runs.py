@@ -14,6 +14,8 @@ from agent_framework import (
     AgentExecutor,
     AgentResponseUpdate,
     FanInEdgeGroup,
+    WorkflowAgent,
+    WorkflowExecutor,
     WorkflowMessage,
     WorkflowRunResult,
     WorkflowRunState,
@@ -102,7 +104,8 @@ class WorkflowRun(Frame):
         reader.report(self._span.lose)
         self.enter(self._span.context)
         if self._message is None and self._responses is not None:
-            self._continue(_waiting_runs.pop(workflow, None))
+            with suppress(TypeError):  # a workflow of the program's own need not be hashable
+                self._continue(_waiting_runs.pop(workflow, None))
 
     def predecessors(self) -> list[StepRef]:
         """List what begins directly within builds on: the latest message."""
@@ -201,23 +204,15 @@ class WorkflowRun(Frame):
 
         An orchestrator tells what it hears to all others.
         """
-        names: dict[str, None] = {}
-        for name in [target_id] if target_id is not None else self._targets(executor_id, payload):
-            orchestrated = self.participants(name)
-            if orchestrated is not None:
-                names |= dict.fromkeys([*orchestrated, *_managers_of(self.owner.executors[name])])
-            elif not is_plumbing(self.owner.executors.get(name)):
-                names[name] = None
+        targets = [target_id] if target_id is not None else self._targets(executor_id, payload)
+        names = dict.fromkeys(hearer for name in targets for hearer in _hearers_of(self.owner, name))
         names.pop(executor_id, None)
         return list(names)
 
-    def participants(self, executor_id: str) -> list[str] | None:
-        """List those whom an orchestrator asks; None where the executor is none."""
-        executor = self.owner.executors.get(executor_id)
-        if not is_orchestrator(executor):
-            return None
-        edges = [edge for group in self.owner.edge_groups for edge in group.edges]
-        return [edge.target_id for edge in edges if edge.source_id == executor_id]
+    def yields_output(self, executor_id: str) -> bool:
+        """Return whether what an executor yields is an output of the workflow."""
+        is_terminal = getattr(self.owner, "is_terminal_executor", None)
+        return is_terminal is None or bool(is_terminal(executor_id))
 
     def _targets(self, executor_id: str, payload: object) -> list[str]:
         executors = self.owner.executors
@@ -231,6 +226,23 @@ class WorkflowRun(Frame):
             if edge.source_id == executor_id and not edge.has_condition and edge.target_id in executors
             if executors[edge.target_id].can_handle(bundle if isinstance(group, FanInEdgeGroup) else message)
         ]
+
+
+def _hearers_of(workflow: Any, executor_id: str) -> list[str]:
+    """List who hears what an executor receives: its agent, those whom it tells, or who begins in its workflow."""
+    executor = workflow.executors.get(executor_id)
+    targets = [
+        edge.target_id for group in workflow.edge_groups for edge in group.edges if edge.source_id == executor_id
+    ]
+    if is_orchestrator(executor):
+        return [*targets, *_managers_of(executor)]
+    if isinstance(executor, WorkflowExecutor):
+        inner = executor.workflow
+        start = inner.start_executor_id
+        return _hearers_of(inner, start) or [
+            edge.target_id for group in inner.edge_groups for edge in group.edges if edge.source_id == start
+        ]
+    return [] if executor is None or is_plumbing(executor) else [executor_id]
 
 
 def is_plumbing(executor: object) -> bool:
@@ -251,8 +263,7 @@ def _agents_of(workflow: object) -> list[Agent]:
     executors: Mapping[str, object] = getattr(workflow, "executors", {})
     agents = []
     for name, executor in executors.items():
-        if isinstance(executor, AgentExecutor):
-            agent = executor.agent
+        if isinstance(executor, AgentExecutor) and not isinstance(agent := executor.agent, WorkflowAgent):
             agents.append(Agent(name, id=getattr(agent, "id", None), description=getattr(agent, "description", None)))
         elif is_orchestrator(executor):
             agents += [Agent(manager) for manager in _managers_of(executor)]
