@@ -22,6 +22,7 @@ from agent_framework._middleware import ChatMiddlewareLayer
 from agent_framework.observability import ChatTelemetryLayer
 
 from blamespan import conventions as words
+from blamespan.genai_messages import load_messages
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from tests.integrations.drawing import draw_runs
@@ -123,6 +124,18 @@ def headline(span: Span) -> str:
     waits = ", waits" if span.attributes.get("blamespan.run.interrupted") else ""
     failed = f", {span.text('error.type')}" if span.text("error.type") else ""
     return f"{span.name}, {state}{waits}{failed}"
+
+
+def named(recorder: SpanRecorder, start: str) -> list[Span]:
+    """List the spans whose name begins with *start*, in the order they ended."""
+    return [span for span in recorder.spans() if span.name.startswith(start)]
+
+
+def read(span: Span, key: str) -> list[tuple[str, str | None, str]]:
+    """List the messages of an attribute: role, name, text."""
+    messages = load_messages(span.attributes.get(key)) or ()
+    texts = ["".join(str(part.get("content", part.get("response", ""))) for part in item.parts) for item in messages]
+    return [(message.role, message.name, text) for message, text in zip(messages, texts, strict=True)]
 
 
 def drawn(recorder: SpanRecorder) -> str:
