@@ -343,7 +343,12 @@ def _ledger(*, is_done: bool, instruction: str) -> str:
 async def test_magentic(recorder: SpanRecorder) -> None:
     """The manager's facts, plan and ledgers are plans, the ledger to whom it asks; its final answer is a message."""
     manager = agent(
-        "manager", "no facts", "ask the writer", _ledger(False, "write"), _ledger(True, "-"), "a fine draft"
+        "manager",
+        "no facts",
+        "ask the writer",
+        _ledger(is_done=False, instruction="write"),
+        _ledger(is_done=True, instruction="-"),
+        "a fine draft",
     )
     members = [agent("writer", "a draft"), agent("critic")]
     result = await MagenticBuilder(participants=members, manager_agent=manager).build().run("write")
