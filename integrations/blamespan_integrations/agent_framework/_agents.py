@@ -198,6 +198,7 @@ class AgentTurn(Frame):
             self._turn.note_step(step)
         elif self._run is None:
             self._step.note_steps([step])
+            self.memory.forget()  # how long the program's own span goes on is not known
         if self._run is not None:
             self.memory.forget()
             self._run.end(output=output, result=getattr(self, "_result", None))

@@ -44,7 +44,7 @@ class RunMemory:
         self.last_said: dict[str, StepRef] = {}
         self.last: StepRef | None = None
         self._said: dict[int, tuple[FrameworkMessage, StepRef]] = {}
-        self._by_text: dict[str, StepRef] = {}
+        self._by_text: dict[int, StepRef] = {}  # by hash: a text is not kept for it
         self._instructions: dict[str, str] = {}
         self._heard: dict[tuple[str, str], dict[int, FrameworkMessage]] = {}
 
@@ -55,18 +55,18 @@ class RunMemory:
             self._said[id(message)] = message, step  # keeps it alive: another one could get its id
             self._heard.setdefault(("agent", name), {})[id(message)] = message
         if text:
-            self._by_text[text] = step
+            self._by_text[hash(text)] = step
 
     def step_of(self, message: FrameworkMessage) -> StepRef | None:
         """Find the step that said *message*, or one with the same text: Agent Framework passes copies on."""
         known = self._said.get(id(message))
         if known is not None:
             return known[1]
-        return self._by_text.get(message.text) if self._by_text else None
+        return self._by_text.get(hash(message.text)) if self._by_text else None
 
     def is_text_of(self, steps: Iterable[StepRef], text: str) -> bool:
         """Return whether one of *steps* said *text*, and none since."""
-        step = self._by_text.get(text) if text else None
+        step = self._by_text.get(hash(text)) if text else None
         return step is not None and step in steps
 
     def is_new_text(self, name: str, text: str) -> bool:
@@ -89,7 +89,6 @@ class RunMemory:
     def forget(self) -> None:
         """Let go of all contents."""
         self._said.clear()
-        self._by_text.clear()
         self._heard.clear()
         self._instructions.clear()
 

@@ -119,7 +119,7 @@ class ModelCall(Frame):
         self._span = self._recorder.start_chat(
             reader.read("model", lambda: _model_of(client, self._options), type(client).__name__),
             sent=reader.read_list("messages", self._sent),
-            provider=getattr(client, "OTEL_PROVIDER_NAME", None),
+            provider=_provider_of(client),
             agent=self._caller or None,
         )
         reader.report(self._span.lose)
@@ -174,3 +174,8 @@ class ModelCall(Frame):
 def _model_of(client: object, options: Mapping[str, Any]) -> str:
     names = (options.get("model"), options.get("model_id"), getattr(client, "model", None))
     return next((name for name in names if isinstance(name, str) and name), type(client).__name__)
+
+
+def _provider_of(client: object) -> str | None:
+    name = getattr(client, "OTEL_PROVIDER_NAME", None)
+    return name if isinstance(name, str) and name != "unknown" else None
