@@ -25,10 +25,10 @@ def _run(tmp_path: Path, source: str) -> tuple[str, str]:
     return ended.stdout, ended.stderr
 
 
-@pytest.mark.parametrize("framework", ["autogen", "langgraph"])
+@pytest.mark.parametrize("framework", ["agent_framework", "autogen", "langgraph"])
 def test_quickstart_names_who_miscalculated(tmp_path: Path, framework: str) -> None:
     """The exit line and the spans name the solver, its step, its mode and its words; the sound twin has no alarm."""
-    pytest.importorskip({"autogen": "autogen_agentchat", "langgraph": "langgraph"}[framework])
+    pytest.importorskip({"autogen": "autogen_agentchat"}.get(framework, framework))
     source = (EXAMPLES / f"{framework}_quickstart.py").read_text(encoding="utf-8")
     assert WRONG in source
 

@@ -12,7 +12,11 @@ from blamespan.testing import SpanRecorder
 
 collect_ignore_glob = [
     pattern
-    for package, pattern in (("autogen_agentchat", "*autogen*"), ("langgraph", "*langgraph*"))
+    for package, pattern in (
+        ("autogen_agentchat", "*autogen*"),
+        ("langgraph", "*langgraph*"),
+        ("agent_framework", "*test_agent_framework*"),
+    )
     if find_spec(package) is None
 ]
 
@@ -20,8 +24,14 @@ collect_ignore_glob = [
 @pytest.fixture
 def recorder(request: pytest.FixtureRequest) -> Iterator[SpanRecorder]:
     """Keeps the spans of the test; the framework that its file is named for is instrumented."""
-    framework, name = (
-        ("autogen", "AutoGenInstrumentor") if "autogen" in request.path.name else ("langgraph", "LangGraphInstrumentor")
+    framework, name = next(
+        names
+        for names in (
+            ("autogen", "AutoGenInstrumentor"),
+            ("agent_framework", "AgentFrameworkInstrumentor"),
+            ("langgraph", "LangGraphInstrumentor"),
+        )
+        if names[0] in request.path.name or names[0] == "langgraph"
     )
     instrumentor = getattr(import_module(f"blamespan_integrations.{framework}"), name)()
     spans = SpanRecorder()

@@ -21,7 +21,8 @@ from blamespan import plugins, tracers
 from blamespan.cli import cli, lab
 from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
-HEAVY = ("torch", "numpy", "grpc", "starlette", "click", "rich", "google.protobuf", "autogen_core", "langchain_core")
+HEAVY = ("torch", "numpy", "grpc", "starlette", "click", "rich", "google.protobuf")
+HEAVY += ("agent_framework", "autogen_core", "langchain_core")
 REPOSITORY = Path(__file__).parents[2]
 PACKAGES = {"blamespan_integrations", "blamespan_collector", "blamespan_tracer", "blamespan_lab"}
 MAY_IMPORT = {"blamespan_lab": {"blamespan_tracer"}}

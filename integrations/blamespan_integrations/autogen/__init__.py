@@ -21,7 +21,7 @@ from blamespan_integrations.patching import AfterImport
 from blamespan_integrations.recording import Recorder
 
 if TYPE_CHECKING:
-    from blamespan_integrations.autogen._patches import Patches
+    from blamespan_integrations.patching import Patches
 
 __all__ = ["AutoGenInstrumentor"]
 

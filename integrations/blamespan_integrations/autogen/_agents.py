@@ -21,10 +21,10 @@ from blamespan_integrations.autogen._convert import (
 )
 from blamespan_integrations.autogen._frames import Frame, Start, frame_around
 from blamespan_integrations.autogen._memory import TraceMemories, TraceMemory
-from blamespan_integrations.autogen._objects import SafeReader
 from blamespan_integrations.autogen._participants import plain_name
 from blamespan_integrations.autogen._runs import SELECTION_REASON, AgentRun, RunFrame, Speaker, TeamRun
 from blamespan_integrations.recording import AgentSpan, Recorder, StepRef
+from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -20,9 +19,9 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.host_safety import shield_host
 from blamespan_integrations.autogen._memory import RunMemory
-from blamespan_integrations.autogen._objects import reference
-from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.patching import Function, Patches, attached
 from blamespan_integrations.recording import Around, StepRef, around
+from blamespan_integrations.recording.objects import reference
 
 _FRAME = otel_context.create_key("blamespan-autogen-frame")
 
@@ -130,30 +129,6 @@ def current_frame(context: Context | None = None) -> Frame | None:
     """Find the innermost frame of *context*, or of the current one."""
     frame = otel_context.get_value(_FRAME, context)
     return frame if isinstance(frame, Frame) else None
-
-
-class attached:  # noqa: N801 - reads as a statement: `with attached(context):`
-    """Makes *context* current inside a `with` block; None leaves everything as it is.
-
-    Attributes:
-        left: The context that was current when the block ended.
-    """
-
-    __slots__ = ("_context", "_token", "left")
-
-    def __init__(self, context: Context | None) -> None:
-        self._context = context
-        self.left = context
-
-    def __enter__(self) -> attached:
-        self._token = otel_context.attach(self._context) if self._context is not None else None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._token is not None:
-            self.left = self._token.var.get()
-            with suppress(ValueError):  # closed from another task: what was attached there is not ours to take
-                self._token.var.reset(self._token)
 
 
 def is_any(kind: type, of: tuple[type, ...]) -> bool:

@@ -30,8 +30,8 @@ from blamespan_integrations.autogen._convert import (
     text_attribute,
 )
 from blamespan_integrations.autogen._frames import Frame, current_frame, is_any
-from blamespan_integrations.autogen._patches import Function, Patches
 from blamespan_integrations.autogen._runs import TeamRun
+from blamespan_integrations.patching import Function, Patches
 from blamespan_integrations.recording import AgentSpan, Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 

@@ -20,10 +20,10 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.genai_messages import Message
 from blamespan_integrations.autogen._convert import from_chat_message, from_llm_message, llm_content_key, llm_key
-from blamespan_integrations.autogen._objects import reference
 from blamespan_integrations.autogen._participants import Participants
-from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.patching import Function, Patches
 from blamespan_integrations.recording import StepRef
+from blamespan_integrations.recording.objects import reference
 from blamespan_integrations.recording.spans import RunState
 
 _LEAST_REPEATED = 256

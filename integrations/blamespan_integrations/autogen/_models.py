@@ -11,9 +11,9 @@ from blamespan_integrations.autogen._agents import AgentTurn
 from blamespan_integrations.autogen._convert import from_create_result, model_of, provider_of, usage_of
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import ManagerTurn, manager_at_work
-from blamespan_integrations.autogen._objects import SafeReader
 from blamespan_integrations.autogen._runs import RunFrame
 from blamespan_integrations.recording import Recorder
+from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
 CACHED = "blamespan.autogen.cached"

@@ -15,8 +15,8 @@ from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN, NoOpTracer, Span
 
 from blamespan.host_safety import shield_host
-from blamespan_integrations.autogen._patches import Patches
 from blamespan_integrations.autogen._runtime import SentMessages, handle_received
+from blamespan_integrations.patching import Patches
 
 _SILENCE = nullcontext(INVALID_SPAN)
 _RECEIVING = ("process", "ack")

@@ -20,7 +20,7 @@ from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrato
 
 from blamespan.trace import Agent, AgentRole
 from blamespan_integrations.autogen._convert import agent_role, text_attribute
-from blamespan_integrations.autogen._objects import reference
+from blamespan_integrations.recording.objects import reference
 
 _MAX_DEPTH = 16
 """Teams within teams; one that holds itself ends here."""

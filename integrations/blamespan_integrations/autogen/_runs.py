@@ -26,10 +26,10 @@ from blamespan.host_safety import shield_host
 from blamespan.trace import Agent
 from blamespan_integrations.autogen._convert import from_chat_message, task_messages
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame, frame_around
-from blamespan_integrations.autogen._objects import SafeReader, reference
 from blamespan_integrations.autogen._participants import plain_name
-from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.patching import Function, Patches
 from blamespan_integrations.recording import Recorder, StepRef
+from blamespan_integrations.recording.objects import SafeReader, reference
 from blamespan_integrations.recording.recorder import RUN_KEY
 
 STOP_REASON = "blamespan.autogen.stop_reason"

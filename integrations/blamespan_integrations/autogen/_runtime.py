@@ -28,10 +28,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from blamespan.host_safety import shield_host
-from blamespan_integrations.autogen._frames import Frame, Start, attached, current_frame, is_any, wrap_call
+from blamespan_integrations.autogen._frames import Frame, Start, current_frame, is_any, wrap_call
 from blamespan_integrations.autogen._managers import ManagerTurn
 from blamespan_integrations.autogen._memory import TraceMemories, TraceMemory
-from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.patching import Function, Patches, attached
 from blamespan_integrations.recording import Recorder, StepRef
 from blamespan_integrations.recording.recorder import RUN_KEY
 from blamespan_integrations.recording.spans import RunState

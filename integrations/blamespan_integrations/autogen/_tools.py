@@ -20,10 +20,10 @@ from blamespan_integrations.autogen._agents import CalledTool
 from blamespan_integrations.autogen._convert import answer_of, text_attribute, tool_outcome
 from blamespan_integrations.autogen._frames import Frame, Start, current_frame
 from blamespan_integrations.autogen._managers import manager_at_work
-from blamespan_integrations.autogen._objects import SafeReader
 from blamespan_integrations.autogen._participants import plain_name
-from blamespan_integrations.autogen._patches import Function, Patches
+from blamespan_integrations.patching import Function, Patches
 from blamespan_integrations.recording import Recorder, ToolSpan
+from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
 CODE_TOOL = "execute_code"

@@ -17,7 +17,6 @@ from blamespan_integrations.autogen._frames import wrap_call, wrap_stream
 from blamespan_integrations.autogen._managers import wrap_manager_publish
 from blamespan_integrations.autogen._memory import TraceMemories, wrap_load_state
 from blamespan_integrations.autogen._models import model_start
-from blamespan_integrations.autogen._patches import Patches
 from blamespan_integrations.autogen._runs import PAUSES, RESUMES, agent_run_start, team_start, wrap_pause, wrap_reset
 from blamespan_integrations.autogen._runtime import SentMessages, wrap_grpc_send, wrap_on_message, wrap_post
 from blamespan_integrations.autogen._tools import (
@@ -27,6 +26,7 @@ from blamespan_integrations.autogen._tools import (
     workbench_start,
     wrap_function_tool,
 )
+from blamespan_integrations.patching import Patches
 from blamespan_integrations.recording import Recorder
 
 
@@ -35,7 +35,7 @@ def wrap(recorder: Recorder) -> Patches:
 
     If a part of AutoGen is not as we know it, nothing is patched at all and the error is raised.
     """
-    patches, conversations = Patches(), TraceMemories()
+    patches, conversations = Patches("autogen"), TraceMemories()
     sent_messages = SentMessages(conversations)
     try:
         _own_tracing.silence_own_tracing(patches, sent_messages)

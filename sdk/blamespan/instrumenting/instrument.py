@@ -79,7 +79,7 @@ def instrument(
     max_content_bytes: int | None = None,
     link_checkpoints: bool | None = None,
 ) -> list[str]:
-    """Record every AutoGen and LangGraph run of this program as OpenTelemetry spans.
+    """Record every AutoGen, LangGraph and Agent Framework run of this program as OpenTelemetry spans.
 
     Call it once, before the runs. Spans go to *tracer_provider*, else to the program's own TracerProvider,
     else to a new one that exports OTLP as the standard `OTEL_*` variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`,
@@ -110,8 +110,8 @@ def instrument(
             before it is cut; of one that is far over *max_content_bytes* only the start. Where it raises,
             the text is withheld. Called wherever the program runs: from several threads, perhaps.
         max_content_bytes: Most bytes of one content attribute; `BLAMESPAN_MAX_CONTENT_BYTES` or 32 KiB if None.
-        link_checkpoints: Whether the run is noted in the metadata of LangGraph's checkpoints, so that a run that
-            another process resumes links to it; `BLAMESPAN_LINK_CHECKPOINTS`, else False, if None.
+        link_checkpoints: Whether the run is noted in the metadata of LangGraph's and Agent Framework's checkpoints, so
+            that a run that another process resumes links to it; `BLAMESPAN_LINK_CHECKPOINTS`, else False, if None.
 
     Returns:
         Names of the frameworks that are recorded: those installed, whether the program has imported them or not.
@@ -224,14 +224,14 @@ def _format_argument(value: object) -> str:
 
 def _warn_of_nothing(*, is_embedded: bool) -> None:
     if is_embedded:  # runs of others are judged, too: docs/how-to/existing-spans.md
-        _logger.info("neither AutoGen AgentChat nor LangGraph is installed: spans of other instrumentations are judged")
+        _logger.info("no framework that blamespan records is installed: spans of other instrumentations are judged")
         return
     instrumentors = dict(_instrumentors())
     needed = [need for instrumentor in instrumentors.values() for need in instrumentor.instrumentation_dependencies()]
     _logger.warning(
-        "expected %s in this environment, got neither: nothing is recorded. Install one with: %s",
+        "expected %s in this environment, got none of them: nothing is recorded. Install one with: %s",
         " or ".join(needed),
-        " or ".join(f"pip install 'blamespan[{name}]'" for name in instrumentors),
+        " or ".join(f"pip install 'blamespan[{name.replace('_', '-')}]'" for name in instrumentors),
     )
 
 

@@ -85,7 +85,7 @@ class ContentSettings:
 
 
 def links_checkpoints(argument: bool | None) -> bool:
-    """Return whether runs are noted in LangGraph's checkpoints: the argument, else its variable, else no.
+    """Return whether runs are noted in checkpoints: the argument, else its variable, else no.
 
     Raises:
         ConfigError: if either is wrong.
