@@ -115,6 +115,14 @@ NODE_OUTPUTS: Final = "blamespan.node.outputs"
 NODE_CASES: Final = "blamespan.node.cases"
 """JSON `{"cases": [{"name", "logic", "conditions": [{"actual", "operator", "expected"}]}], "taken"}`, on a branch's
 decision: the cases it tried, in their order, and the name of the one it took; `else` where it took none."""
+ATIF_STEP: Final = "blamespan.atif.step"
+"""JSON, on the steps of a run that was read from ATIF: the numbers of its trajectory and step there, and what that
+step, `call` or `result` says that no other attribute does, so that it can be written again."""
+ATIF_TRAJECTORY: Final = "blamespan.atif.trajectory"
+"""JSON, on the first step of each trajectory of such a run: all but its steps; `parent` is the number of the trajectory
+that called it, `before` its steps before its agent's first."""
+COST_USD: Final = "blamespan.usage.cost_usd"
+"""float, on a step: US dollars that its model calls cost, where the source says so."""
 LINK_STEP: Final = "blamespan.link.step"
 """int, on a span link: index of the step that the link's own step builds on."""
 TRUNCATED: Final = "blamespan.truncated"

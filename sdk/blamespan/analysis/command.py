@@ -16,7 +16,7 @@ from blamespan.analysis.line import engine_for, listed, new_outcomes
 from blamespan.analysis.outcomes import Wanted
 from blamespan.analysis.progress import watched
 from blamespan.analysis.results.journal import Journal
-from blamespan.analysis.results.outputs import check_output, write_rows, write_spans
+from blamespan.analysis.results.outputs import check_output, is_atif, write_rows, write_spans
 from blamespan.analysis.sources import Piece
 from blamespan.analysis.telling import TABLE_ROWS, ReadTally, Tables, WrittenBack
 from blamespan.cores import keep_to_one_thread
@@ -70,13 +70,14 @@ Example:
     "--out",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Results: .parquet, .jsonl[.gz|.zst], or a folder; .json: the runs as OTLP-JSON.",
+    help="Results: .parquet, .jsonl[.gz|.zst], or a folder; .json: the runs as OTLP-JSON; .atif.json, "
+    ".atif.jsonl, or a folder x.atif: as ATIF.",
 )
 @click.option(
     "--annotated",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Spans with verdicts, as OTLP-JSON: .json, .jsonl[.gz|.zst].",
+    help="Runs with verdicts, as OTLP-JSON: .json, .jsonl[.gz|.zst]; or as ATIF, likewise.",
 )
 @click.option("--write-back", metavar="URL", help="Where verdicts go as spans or annotations.")
 @click.option("--resume", is_flag=True, help="Go on with interrupted work on the same output.")
@@ -94,9 +95,11 @@ def analyze(
     beginning, the beginning of a task, or `last`; without any, all of the store. What cannot be read is named on stderr
     with what was expected; the rest still runs, and the exit code is 1 at the end.
     """
-    if options["out"] and options["out"].suffix == ".json":
+    if options["out"] and (options["out"].suffix == ".json" or is_atif(options["out"])):
         if options["annotated"]:
-            raise ConfigError("expected one file of spans, got --out with .json and --annotated. Leave one out")
+            raise ConfigError(
+                f"expected one file of spans, got --out {options['out'].name!r} and --annotated. Leave one out"
+            )
         options["annotated"], options["out"] = options["out"], None
     output = options["out"] or options["annotated"]
     _check(options)
@@ -144,13 +147,18 @@ def _run(
     whole = None if back or (tables and options["every"]) else TABLE_ROWS + 1 if tables else 0
     left = _format_rest(pieces, journal)
     bar = stack.enter_context(watched(left))
-    outcomes = new_outcomes(engine, tracer, left, Wanted(bool(options["annotated"]), whole), selection, journal)
+    outcomes = new_outcomes(engine, tracer, left, _wanted(options, whole), selection, journal)
     stack.enter_context(closing(outcomes))
     if journal:
         tally.take_over(journal)
     for outcome in outcomes:
         bar.saw(outcome)
         tally.saw(outcome)
+        if tally.runs + tally.failed > 1 and _holds_one(options["annotated"]):
+            raise ConfigError(
+                f"expected one run for {str(options['annotated'])!r}, as a document of ATIF holds, got more. "
+                "Name it .atif.jsonl for a run a line, .atif for a folder, or choose one with --limit 1"
+            )
         if back:
             back.saw(outcome)
         if journal:
@@ -162,6 +170,15 @@ def _run(
     bar.stop()
     if tables:
         tables.print()
+
+
+def _wanted(options: Any, whole: int | None) -> Wanted:
+    path = options["annotated"]
+    return Wanted(path is not None, whole, path is not None and is_atif(path))
+
+
+def _holds_one(path: Path | None) -> bool:
+    return path is not None and is_atif(path) and path.suffix == ".json"
 
 
 def _format_rest(pieces: Iterable[Piece], journal: Journal | None) -> Iterable[Piece]:
@@ -225,4 +242,5 @@ def _plan(tracer: Tracer, options: Any) -> dict[str, Any]:
         "filters": _filters(options["filters"]),
         "limit": options["limit"],
         "annotated": bool(options["annotated"]),
+        **({"as": "atif"} if options["annotated"] and is_atif(options["annotated"]) else {}),
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from blamespan.analysis import sources
@@ -21,6 +22,23 @@ from tests.integrations.drawing import draw
 
 IMPORTERS = list(importers())
 FIXTURES = Path(__file__).parent / "recorded"
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+)
+
+
+def replaced(value: Any, path: list[int], new: Any) -> Any:
+    """Put *new* at the place that *path* leads to: at each level the nth of what is there."""
+    if not path or not isinstance(value, dict | list) or not value:
+        return new
+    if isinstance(value, list):
+        place = path[0] % len(value)
+        return [*value[:place], replaced(value[place], path[1:], new), *value[place + 1 :]]
+    key = list(value)[path[0] % len(value)]
+    return {**value, key: replaced(value[key], path[1:], new)}
 
 
 def write(path: Path, *values: Any) -> Path:

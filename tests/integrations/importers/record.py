@@ -26,6 +26,60 @@ DIALECTS = Path(__file__).parent.parent / "dialects"
 sys.path.insert(0, str(DIALECTS))
 
 
+def atif(out: Path) -> None:
+    """One conversation as agentpile writes it, and one of two agents in the models of NVIDIA's NeMo Agent Toolkit."""
+    import agentpile
+    from nat.atif import (
+        ATIFAgentConfig,
+        AtifAncestry,
+        ATIFObservation,
+        ATIFObservationResult,
+        ATIFStep,
+        AtifStepExtra,
+        ATIFStepMetrics,
+        ATIFToolCall,
+        ATIFTrajectory,
+    )
+
+    task, count, answer = (
+        "How many chairs does room 12 need? It seats 30.",
+        '{"present": 12}',
+        "Room 12 needs 18 chairs.",
+    )
+    call = {"id": "c1", "type": "function", "function": {"name": "count", "arguments": '{"room": 12}'}}
+    [run] = agentpile.load(
+        [
+            {"role": "system", "content": "You are a planner."},
+            {"role": "user", "content": task},
+            {"role": "assistant", "content": "I count.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": count},
+            {"role": "assistant", "content": answer},
+        ]
+    )
+    run.to_json(out / "atif.agentpile.json", indent=1)
+
+    def step(number: int, source: str, message: str, name: str, parent: str, **fields: Any) -> Any:
+        ancestry = AtifAncestry(function_id=name, function_name=name, parent_id=parent, parent_name=parent)
+        extra = AtifStepExtra(ancestry=ancestry).model_dump(exclude_none=True)
+        timestamp = f"2026-01-01T00:00:0{number}+00:00"
+        return ATIFStep(step_id=number, source=source, message=message, timestamp=timestamp, extra=extra, **fields)
+
+    calls = [ATIFToolCall(tool_call_id="call_1", function_name="count", arguments={"room": 12})]
+    seen = ATIFObservation(results=[ATIFObservationResult(source_call_id="call_1", content=count)])
+    used = ATIFStepMetrics(prompt_tokens=41, completion_tokens=7)
+    nemo = ATIFTrajectory(
+        session_id="nemo-1",
+        agent=ATIFAgentConfig(name="nat-agent", version="1.9.0", model_name="meta/llama-3.3-70b"),
+        steps=[
+            step(1, "user", task, "<workflow>", "root"),
+            step(2, "agent", "", "counter", "<workflow>", metrics=used, tool_calls=calls, observation=seen),
+            step(3, "agent", "There are 12 chairs present.", "counter", "<workflow>"),
+            step(4, "agent", answer, "<workflow>", "root"),
+        ],
+    )
+    (out / "atif.nemo.json").write_text(json.dumps(nemo.model_dump(exclude_none=True, mode="json"), indent=1))
+
+
 def autogen(out: Path) -> None:
     """A team's event log, its result and its messages, as AutoGen itself writes them."""
     from autogen_agentchat.agents import AssistantAgent
@@ -231,6 +285,7 @@ def agent_framework(out: Path) -> None:
 
 SOURCES: dict[str, Callable[[Path], None]] = {
     "agent-framework": agent_framework,
+    "atif": atif,
     "autogen": autogen,
     "langgraph": langgraph,
     "langsmith": langsmith,

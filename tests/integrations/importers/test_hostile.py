@@ -18,7 +18,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan_integrations.importers._span_files import rebuild_runs
 from blamespan_integrations.importers.langfuse import spans_of_observation
-from tests.integrations.importers.files import FIXTURES, NODES, drawn, errors_in, matching, traces_in
+from tests.integrations.importers.files import FIXTURES, NODES, VALUES, drawn, errors_in, matching, replaced, traces_in
 from tests.integrations.importers.platforms import (
     dify_detail,
     dify_executions,
@@ -28,6 +28,7 @@ from tests.integrations.importers.platforms import (
     n8n_execution,
 )
 from tests.integrations.importers.shapes import jaeger, langfuse, trail
+from tests.integrations.importers.test_atif import ROOT as ATIF
 
 
 def lines_of(name: str) -> list[Any]:
@@ -36,6 +37,7 @@ def lines_of(name: str) -> list[Any]:
 
 DOCUMENTS: dict[str, list[Any]] = {
     "agent-framework": [json.loads((FIXTURES / "agent-framework.response.json").read_bytes())],
+    "atif": [json.loads((FIXTURES / "atif.nemo.json").read_bytes()), ATIF],
     "autogen-events": lines_of("autogen-events.swarm.jsonl"),
     "autogen-messages": [json.loads((FIXTURES / "autogen-result.round-robin.json").read_bytes())],
     "bigbench-mistake": [{"input": "1 + 1 =", "steps": ["3"], "target": "2", "answer": "3", "mistake_index": 0}],
@@ -52,21 +54,6 @@ DOCUMENTS: dict[str, list[Any]] = {
     "tempo": [{"batches": [{"scopeSpans": [{"spans": [{"traceId": "1" * 32, "spanId": "2" * 16}]}]}]}],
     "trail": [trail("openinference.langgraph-branches")],
 }
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-)
-
-
-def replaced(value: Any, path: list[int], new: Any) -> Any:
-    """Put *new* at the place that *path* leads to: at each level the nth of what is there."""
-    if not path or not isinstance(value, dict | list) or not value:
-        return new
-    if isinstance(value, list):
-        place = path[0] % len(value)
-        return [*value[:place], replaced(value[place], path[1:], new), *value[place + 1 :]]
-    key = list(value)[path[0] % len(value)]
-    return {**value, key: replaced(value[key], path[1:], new)}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -1,4 +1,4 @@
-"""Results as files: JSON lines, parquet, a folder of parquet. A file appears whole, or not at all."""
+"""Results as files: JSON lines, parquet, a folder of parquet, ATIF. A file appears whole, or not at all."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ from blamespan.plugins import require
 _LINES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]+:/")
 """Begins a URL; a path object holds one slash of it."""
+_TRACE_FILE = re.compile(r"[0-9a-f]{32}\.json")
 _ROWS_AT_ONCE = 1_000
 _PART_ROWS = 50_000
 """Rows of each file of a folder."""
+
+
+def is_atif(path: Path) -> bool:
+    """Check whether a path's name asks for ATIF: `x.atif.json`, `x.atif.jsonl`, or a folder `x.atif`."""
+    return path.name.endswith((".atif", ".atif.json", *(f".atif{ending}" for ending in _LINES)))
 
 
 def check_output(path: Path, *, rows: bool) -> None:
@@ -40,7 +46,7 @@ def check_output(path: Path, *, rows: bool) -> None:
     kinds = ", ".join(_LINES if rows else (".json", *_LINES)) + (
         ", .parquet, .json for spans, or a folder as in results/" if rows else ""
     )
-    is_folder = rows and _is_folder(path)
+    is_folder = path.suffix == ".atif" if is_atif(path) else rows and _is_folder(path)
     if not is_folder and not path.name.endswith((*_LINES, ".parquet" if rows else ".json")):
         raise ConfigError(f"expected a file that ends in {kinds}, got {str(path)!r}")
     if _SCHEME.match(str(path)):
@@ -49,12 +55,13 @@ def check_output(path: Path, *, rows: bool) -> None:
         raise ConfigError(f"expected a folder {str(path.parent)!r} to write to, got none. Make it first")
     if path.is_dir() and not is_folder:
         raise ConfigError(f"expected a file, got the folder {str(path)!r}. Name a file in it")
-    if is_folder and path.is_dir() and any(not _is_part(entry) for entry in path.iterdir()):
+    if is_folder and path.is_dir() and any(not _is_part(entry, path) for entry in path.iterdir()):
         raise ConfigError(
-            f"expected a new folder or one with results (part-*.parquet), got {str(path)!r} with other files. "
+            f"expected a new folder or one with results ({'*.json' if is_atif(path) else 'part-*.parquet'}), got "
+            f"{str(path)!r} with other files. "
             "Choose another"
         )
-    if is_folder or path.suffix == ".parquet":
+    if (is_folder and not is_atif(path)) or path.suffix == ".parquet":
         require("pyarrow", "importers")
     if path.suffix == ".zst":
         require("zstandard", "importers")
@@ -89,10 +96,19 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 def write_spans(path: Path, documents: Iterable[str]) -> None:
     """Write OTLP-JSON, each document on a line; all of them as one where the name ends in `.json`.
 
+    ATIF has a document a run: a line or, in a folder, a file `TRACE_ID.json` each.
+
     Raises:
         NotWritten: as `write_rows`.
     """
-    if path.suffix != ".json":
+    if path.suffix == ".atif":
+        with _whole(path) as made:
+            made.mkdir()
+            for document in documents:
+                trace_id = json.loads(document)["extra"]["blamespan"]["verdict"]["trace_id"]
+                write_lines(made / f"{trace_id}.json", [document])
+        return
+    if path.suffix != ".json" or is_atif(path):
         write_lines(path, documents)
         return
     with _whole(path) as made, made.open("wb") as file:
@@ -177,5 +193,7 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() or not path.suffix
 
 
-def _is_part(entry: Path) -> bool:
+def _is_part(entry: Path, folder: Path) -> bool:
+    if is_atif(folder):
+        return _TRACE_FILE.fullmatch(entry.name) is not None
     return entry.name.startswith("part-") and entry.suffix == ".parquet"
