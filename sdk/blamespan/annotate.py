@@ -62,6 +62,8 @@ _WRITTEN = frozenset(
         words.ERROR_SCORE,
         words.ERROR_TAXONOMY,
         words.EVIDENCE,
+        words.FINDING,
+        words.LIKENESS,
         words.FAILURE_SCORE,
         words.FAILURE_UNAIDED_SCORE,
         words.PARTIAL,
@@ -226,6 +228,7 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
                 quote,
                 _number(spans[step.span_id], words.BLAME_SCORE),
                 _read_contradicted(trace, spans[step.span_id]),
+                spans[step.span_id].text(words.FINDING) or "",
             )
             for step in suspects
             if (quote := spans[step.span_id].text(words.EVIDENCE))
@@ -360,6 +363,8 @@ def _evidence(attribution: Attribution, index: int) -> Mapping[str, AttributeVal
     if not items:
         return {}
     attributes: dict[str, AttributeValue] = {words.EVIDENCE: cut(" … ".join(item.quote for item in items))}
+    if finding := next((item.finding for item in items if item.finding), ""):
+        attributes[words.FINDING] = cut(finding)
     contradicted = next((item.contradicts for item in items if item.contradicts is not None), None)
     if contradicted is not None:
         attributes[words.CONTRADICTION_QUOTE] = cut(contradicted.quote)

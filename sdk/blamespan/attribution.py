@@ -88,12 +88,15 @@ class Evidence:
         quote: The words.
         score: The step's share of the blame.
         contradicts: The words that they contradict, where there are such.
+        finding: What kind of finding they are: `check NAME` of a check that the step breaks, `claim KIND` of a claim
+            that contradicts its source; empty where the tracer does not say.
     """
 
     index: int
     quote: str
     score: float
     contradicts: Contradicted | None = None
+    finding: str = ""
 
 
 VerificationOutcome: TypeAlias = Literal["confirmed", "refuted", "undecided"]

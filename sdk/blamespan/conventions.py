@@ -158,6 +158,12 @@ ERROR_SCORE: Final = "blamespan.error.score"
 """float 0..1: the tracer's confidence in the mode."""
 EVIDENCE: Final = "blamespan.evidence"
 """str: the words in the step that speak for the blame."""
+FINDING: Final = "blamespan.finding"
+"""str, beside `EVIDENCE`: what kind of finding it is: `check NAME` of a check that the step breaks, `claim KIND` of a
+claim that contradicts its source."""
+LIKENESS: Final = "blamespan.likeness"
+"""str, on the run's span: what a failed run has in common with those that fail alike: `schema NAME` of a known failure,
+else agent, place of the step, error mode and kind of finding. Runs of one service with the same are an incident."""
 CONTRADICTION_QUOTE: Final = "blamespan.contradiction.quote"
 """str: the words elsewhere in the run that the evidence contradicts."""
 CONTRADICTION_SPAN_ID: Final = "blamespan.contradiction.span_id"

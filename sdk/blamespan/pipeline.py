@@ -23,6 +23,7 @@ from blamespan.annotate import cut, verdict_attributes, verdict_span
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict, verdict_word
 from blamespan.dialects.translation import load_dialects
 from blamespan.errors import BlamespanError, MalformedTrace
+from blamespan.likeness import likeness_of
 from blamespan.plugins import find_part
 from blamespan.rebuilding.continuing import WAITS, join_parts, part_of_verdict, rebuild_with_earlier
 from blamespan.rebuilding.rebuild import outcome_of
@@ -104,9 +105,20 @@ class AttributedRun:
         )
         return replace(self, attribution=replace(self.attribution, revision=revision), earlier=earlier)
 
+    @property
+    def likeness(self) -> str:
+        """What it has in common with runs that fail alike; empty where nobody is named."""
+        noted = self.notes.steps.get(
+            -1 if self.attribution.decisive_step is None else self.attribution.decisive_step, {}
+        )
+        return likeness_of(self.trace, self.attribution, str(noted.get(words.SCHEMA_NAME, "")))
+
     def annotations(self) -> dict[str, Attributes]:
         """List what the verdict and the notes add to the run's spans, by span id."""
         by_span = verdict_attributes(self.run, self.attribution)
+        if likeness := self.likeness:
+            summary_at = next(span_id for span_id, attributes in by_span.items() if words.TRACER_NAME in attributes)
+            by_span[summary_at] = {**by_span[summary_at], words.LIKENESS: cut(likeness)}
         steps = self.trace.steps
         added = [(steps[index].span_id, attributes) for index, attributes in self.notes.steps.items()]
         if self.run.root is not None:
@@ -188,7 +200,7 @@ class AttributedTrace:
         """Make the spans that stand for it beside spans that are out already: one for each run."""
         spans: list[Span] = []
         for item in self.runs:
-            span = verdict_span(item.run, item.attribution)
+            span = _stand_for(item)
             attributes = {**span.attributes, **item.notes.run, **(_earlier_attributes(item) if item.earlier else {})}
             spans.append(span.with_attributes(attributes if is_complete else _mark_partial(attributes)))
         return spans
@@ -199,7 +211,7 @@ class AttributedTrace:
         They are those of the part that holds the decisive step; where another verdict stood there before, of each part.
         """
         return [
-            verdict_span(part.run, part.attribution)
+            _stand_for(part)
             for item in self.runs
             for part in item.earlier
             if part.attribution.names_suspects or item.attribution.revision > 0
@@ -401,6 +413,12 @@ def note_beside(run: RunInParts, verdict: Attribution) -> RunNotes:
 
     failure = f"nothing is noted beside the verdict on trace {run.trace.trace_id}"
     return ask_part(note, _logger, failure) or RunNotes()
+
+
+def _stand_for(item: AttributedRun) -> Span:
+    """Make the span that stands for a verdict, with what its run has in common with others."""
+    span, likeness = verdict_span(item.run, item.attribution), item.likeness
+    return span.with_attributes({words.LIKENESS: cut(likeness)}) if likeness else span
 
 
 def _join(run: RunInParts) -> MessageActionTrace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,9 +19,7 @@ from blamespan.analysis.results.rows import ROW_DEFAULTS
 from blamespan.analysis.summary import Summary, summarize
 from blamespan.analysis.summary.change import Periods
 from blamespan.analysis.summary.command import summary
-from blamespan.analysis.summary.facts import fact_of
 from blamespan.analysis.summary.page import page_of
-from blamespan.analysis.summary.sampling import Sample
 from blamespan.analysis.summary.statistics import Share, compare_shares, difference_interval, holm, wilson
 from blamespan.analysis.summary.tally import MOST_NAMES, Names, Timeline
 from blamespan.errors import ConfigError, UnreadableInput
@@ -123,39 +122,43 @@ def test_only_like_is_compared_with_like(tmp_path: Path) -> None:
     assert "nothing to compare" in result.stdout
 
 
-def test_alike_failures_are_one_cluster() -> None:
-    """Failures of one agent and mode with like words belong together, whatever their numbers; others do not."""
-    rows = [row(n, content=f"The sum of all lamps is {n * 17}, checked.") for n in range(1, 9)]
-    rows += [row(n, content="Paris has a bridge across some river.") for n in range(9, 14)]
-    rows += [row(n, agent="planner", content="The sum of all lamps is 5, checked.") for n in range(14, 17)]
+def test_alike_failures_are_one_group() -> None:
+    """Failures with one likeness in one service belong together; another place, service or known failure is another."""
+    checked, called = "solver, message, mast:FM-3.2, check sum-holds", "solver, tool call add, mast:FM-3.2"
+    rows = [row(n, likeness=checked, content=f"The sum is {n}.") for n in range(1, 9)]
+    rows += [row(n, likeness=called) for n in range(9, 14)]
+    rows += [row(n, likeness=checked, service="shop") for n in range(14, 17)]
+    rows += [row(17, likeness="schema counts-twice"), row(18, failure_score=0.1, likeness=checked)]
 
-    [found] = summarize(rows).judges
-    clusters = [(one.agent, one.count) for one in found.clusters]
-    assert clusters == [("solver", 8), ("solver", 5), ("planner", 3)]
-    assert "lamps" in found.clusters[0].words
-    assert set(found.clusters[1].words) <= {"paris", "has", "bridge", "across", "some", "river"}
-    assert found.clusters[1].example.text == "Paris has a bridge across some river."
-
-
-def test_clusters_do_not_depend_on_the_order_of_rows() -> None:
-    """However results are spread over files, the same failures are alike."""
-    rows = [row(n, content=f"{'lamps' if n % 3 else 'paris'} and {n} more of it") for n in range(1, 40)]
-
-    assert summarize(rows).judges[0].clusters == summarize(reversed(rows)).judges[0].clusters
+    groups = summarize(rows).judges[0].tally.ranked_alike()
+    assert [(group.example.alike, group.runs) for group in groups] == [
+        (checked, 8),
+        (called, 5),
+        (f"shop: {checked}", 3),
+        ("schema counts-twice", 1),
+    ]
+    assert groups[0].example.text == "The sum is 1."
 
 
-def test_sample_is_the_same_in_any_order_and_bounded() -> None:
-    """What is kept of many failures depends on their ids alone, and repeated ones are noticed."""
-    facts = [fact_of(row(n)) for n in range(1, 300)]
-    one, other = Sample(50), Sample(50)
-    for fact in facts:
-        one.add(fact)
-    for fact in [*reversed(facts), facts[0], *one.facts[:3]]:
-        other.add(fact)
+def test_groups_do_not_depend_on_the_order_of_rows() -> None:
+    """However results are spread over files, the same failures are alike, and the first one stands for them."""
+    rows = [row(n, likeness=f"solver, {'message' if n % 3 else 'plan'}") for n in range(1, 40)]
 
-    assert one.facts == other.facts
-    assert (len(one.facts), one.repeated) == (50, 0)
-    assert other.repeated >= 3
+    def ranked(some: Iterable[dict[str, Any]]) -> list[tuple[str, int, str]]:
+        groups = summarize(some).judges[0].tally.ranked_alike()
+        return [(group.example.alike, group.runs, group.example.trace_id) for group in groups]
+
+    assert ranked(rows) == ranked(reversed(rows))
+
+
+def test_results_of_an_older_version_are_alike_by_agent_and_mode() -> None:
+    """A file without likenesses still groups its failures."""
+    [found] = summarize([row(1), row(2), row(3, mode=MISREAD)]).judges
+
+    assert [group.example.alike for group in found.tally.ranked_alike()] == [
+        "solver, mast:FM-3.2",
+        "solver, blamespan:X3",
+    ]
 
 
 def test_names_beyond_the_bound_are_counted_together() -> None:
@@ -230,6 +233,49 @@ def test_change_is_found_and_noise_is_not() -> None:
     assert found.changes[0].before.value == pytest.approx(0.2)
 
 
+def versioned(version: str, failed: int, total: int, **changes: Any) -> list[dict[str, Any]]:
+    """Runs of a version, of which so many fail alike."""
+    started = f"2026-11-{int(version[-1]) + 1:02}T08:00:00Z"
+    return [
+        row(n, version=version, service="shop", started=started, failure_score=0.9 if n < failed else 0.1, **changes)
+        for n in range(total)
+    ]
+
+
+def test_versions_are_compared_side_by_side(tmp_path: Path) -> None:
+    """The last two versions by when they were first seen, or the two that are named; the change has its interval."""
+    rows = [*versioned("1.4", 44, 400), *versioned("1.2", 0, 400), *versioned("1.3", 12, 400), row(1)]
+    path = written(tmp_path / "results.jsonl", rows)
+
+    last, named = run(path, "--compare", "version"), run(path, "--compare", "1.2..1.4", "--json")
+    text = run(path, "--compare", "1.3..1.4", "--format", "markdown").stdout
+
+    assert "400 runs shop 1.3 and 400 shop 1.4" in last.stdout
+    assert "`shop: solver, mast:FM-3.2: No or incomplete verification`" in text
+    assert "| 3.0 % | 11.0 % | +8.0 (+4.5 to +11.7) |" in text
+    [tracer] = json.loads(named.stdout)["tracers"]
+    assert tracer["compared"] == ["shop 1.2", "shop 1.4"]
+    assert {one["part"] for one in tracer["changes"] if one["significant"]} == {"failed", "agent", "mode", "alike"}
+
+
+def test_versions_that_do_not_differ_show_no_change(tmp_path: Path) -> None:
+    """The sound twin: as many failures in both versions are no finding."""
+    path = written(tmp_path / "results.jsonl", [*versioned("1.3", 12, 400), *versioned("1.4", 13, 400)])
+
+    assert "No change is significant" in run(path, "--compare", "version", "--format", "markdown").stdout
+
+
+@pytest.mark.parametrize("compare", ["1.3", "..1.4", "1.4..1.4"])
+def test_versions_to_compare_are_two(tmp_path: Path, compare: str) -> None:
+    """What names no two versions is refused; runs that do not say theirs are said to be compared with nobody."""
+    path = written(tmp_path / "results.jsonl", [row(1)])
+
+    refused = CliRunner().invoke(summary, [str(path), "--compare", compare])
+    assert isinstance(refused.exception, ConfigError)
+    assert "1.3..1.4" in str(refused.exception)
+    assert "nothing is compared" in run(path, "--compare", "version").stderr
+
+
 def test_json_is_one_document(tmp_path: Path) -> None:
     """Programs get figures with intervals and nothing else on stdout."""
     path = written(tmp_path / "results.jsonl", [row(1), row(2), silent(3)])
@@ -239,7 +285,7 @@ def test_json_is_one_document(tmp_path: Path) -> None:
     [tracer] = document["tracers"]
     assert tracer["failed"] == {"count": 2, "of": 2, "share": 1.0, "interval": [0.34238, 1.0]}
     assert tracer["agents"][0]["agent"] == "solver"
-    assert tracer["clusters"][0]["example"]["source"] == "traces.jsonl:1"
+    assert tracer["alike"][0]["example"]["source"] == "traces.jsonl:1"
     assert tracer["timeline"]["moments"][0]["runs"] == 2
 
 
@@ -349,7 +395,7 @@ def test_one_comparison_at_a_time(tmp_path: Path) -> None:
     result = run(tmp_path / "none.jsonl", "--before", "2026-01-01", "--against", tmp_path)
 
     assert isinstance(result.exception, ConfigError)
-    assert "expected one of --before, --between and --against" in str(result.exception)
+    assert "got --before and --against" in str(result.exception)
 
 
 def test_period_must_not_end_before_it_begins(tmp_path: Path) -> None:
@@ -363,7 +409,7 @@ def test_same_result_twice_is_noticed() -> None:
     """A file given twice would count each run twice: said."""
     found: Summary = summarize([*map(row, range(1, 40)), *map(row, range(1, 40))])
 
-    assert found.judges[0].repeated == 39
+    assert found.judges[0].tally.repeated == 39
 
 
 def test_markdown_says_who_fails_how_and_where(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step
 from blamespan_tracer.schemata import ErrorSchema, Signature, SoundSteps, make_schema, match_schemata
-from blamespan_tracer.schemata.findings import abstract_words, fold_agent, pairs_of, read_findings
+from blamespan_tracer.schemata.findings import abstract_words, pairs_of, read_findings
 
 _ROLES: dict[str, AgentRole] = {"User": "user"}
 
@@ -125,7 +125,6 @@ def test_words_are_abstracted_to_their_form() -> None:
 
     assert " ".join(words) == "refund <number> euros for <identifier> to <name> on <date> says <agent>"
     assert abstract_words(" ".join(words)) == words
-    assert fold_agent("Web_Surfer2") == fold_agent("web-surfer") == "web-surfer"
 
 
 @given(st.text(max_size=300), st.text(max_size=40))

@@ -87,20 +87,22 @@ def quote_steps(
     blamed = [step for step, share in enumerate(shares) if share > 0 and share >= least]
     quotes = []
     for step in sorted(blamed, key=lambda step: (-shares[step], step))[:_MAX_STEPS]:
-        contradicted = None
+        contradicted, finding = None, ""
         if step in doubted:
+            finding = f"claim {doubted[step].contradiction.kind}"
             source = doubted[step].contradiction.source
             quote = _quote(trace, doubted[step].claim.mention)
             contradicted = Contradicted(None if source.step == TASK else source.step, _quote(trace, source))
         elif step in broken:
             quote, shown = broken[step].quote, broken[step].source
+            finding = f"check {broken[step].check.name}"
             contradicted = None if shown is None else Contradicted(shown.step, shown.quote)
         elif step in likeliest:
             quote = _quote(trace, likeliest[step][1].mention)
         else:
             content = trace.steps[step].content.rstrip()
             quote = _quote_around(content, max(0, len(content) - 1), len(content))
-        quotes.append(Evidence(step, quote, shares[step], contradicted))
+        quotes.append(Evidence(step, quote, shares[step], contradicted, finding))
     return [quote for quote in quotes if quote.quote]
 
 

@@ -118,7 +118,7 @@ def _choose_evidence(broken: Sequence[tuple[int, CheckResult]]) -> list[Evidence
         if result.quote:
             quoted.setdefault((step, result.quote), result)
     return [
-        Evidence(step, quote, result.check.trust, _contradicted(result))
+        Evidence(step, quote, result.check.trust, _contradicted(result), f"check {result.check.name}")
         for (step, quote), result in islice(quoted.items(), _MAX_EVIDENCE)
     ]
 

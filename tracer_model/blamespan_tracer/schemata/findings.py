@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final
 
-from blamespan.conventions import TOOL_NAME
+from blamespan.likeness import fold_agent, tool_of
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.auto.claim_model import name_form
 from blamespan_tracer.auto.observed_run import measure_contradiction, strongest_contradiction
@@ -25,9 +25,6 @@ _MAX_CHARS: Final = 6_000
 _MAX_WORDS: Final = 1_500
 _MAX_NAMES: Final = 100
 _WORD = re.compile(r"<[a-z]{1,20}>|[^\W\d_]{1,40}|\d{1,40}|[=+*/%$]")
-_TRAILING = re.compile(r"[\W_\d]+$")
-_BETWEEN = re.compile(r"[\W_]+")
-_TOOL = re.compile(r"[\w.:-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,22 +103,6 @@ def _describe_step(
     return StepFindings(
         step, agent, tool, findings, tuple(quote for _, quote in quotes[:3]), before, after, frozenset(shown)
     )
-
-
-def fold_agent(name: str) -> str:
-    """Return an agent's name as schemata compare it: `Web_Surfer2` is `web-surfer`."""
-    return _BETWEEN.sub("-", _TRAILING.sub("", name[:200]).casefold()).strip("-")
-
-
-def tool_of(step: Step) -> str:
-    """Return the name of the tool that a step calls, or empty."""
-    if step.kind != "tool_call":
-        return ""
-    name = step.attributes.get(TOOL_NAME)
-    if isinstance(name, str):
-        return name[:100]
-    match = _TOOL.match(step.content.lstrip())
-    return match.group() if match else ""
 
 
 def abstract_words(text: str, agents: Iterable[str] = ()) -> list[str]:

@@ -5,7 +5,7 @@ A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `t
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
 lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
 `instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
-user's error schemata that the run shows.
+user's error schemata that the run shows; runs with the same `likeness` fail alike.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.guarding.recorded import read_guard_marks
 from blamespan.importing.files import read_lines
 from blamespan.importing.recorded import RecordedRun
+from blamespan.likeness import likeness_of
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
 
@@ -65,6 +66,8 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "verified": [],
     "instruction_conflicts": [],
     "known_failures": [],
+    "likeness": "",
+    "version": None,
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -100,6 +103,8 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "verified": list,
     "instruction_conflicts": list,
     "known_failures": list,
+    "likeness": str,
+    "version": (str, type(None)),
 }
 _COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -137,6 +142,10 @@ def row_of(
         "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
         "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
         "known_failures": [one.as_json() for one in known],
+        "likeness": likeness_of(
+            trace, verdict, next((one.name for one in known if one.step == verdict.decisive_step), "")
+        ),
+        "version": _text_of(trace.resource.get("service.version")),
     }
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from blamespan.analysis.summary.facts import Fact
 from blamespan.analysis.summary.statistics import Share, compare_shares, difference_interval, holm
-from blamespan.analysis.summary.tally import Names, Tally
+from blamespan.analysis.summary.tally import Count, Names, Tally
 
 Side: TypeAlias = Literal["before", "after"]
-Part: TypeAlias = Literal["failed", "abstained", "agent", "mode"]
+Part: TypeAlias = Literal["failed", "abstained", "agent", "mode", "alike"]
+
+Pair: TypeAlias = tuple[Part, str, str, Share, Share]
+"""What is compared: `ShareChange.part`, `name`, `title`, `before` and `after`."""
 
 SIGNIFICANT: Final = 0.05
 METHODS: Final = "Fisher's exact test, of large counts a two-proportion z test"
@@ -42,12 +45,45 @@ class Periods:
 
 
 @dataclass(frozen=True, slots=True)
+class Versions:
+    """Two versions of a program that are compared, by `service.version`.
+
+    Attributes:
+        before: The one, and
+        after: the other; both empty for the last two of the service with most runs, by when they were first seen.
+    """
+
+    before: str = ""
+    after: str = ""
+
+    def choose(self, sides: Mapping[tuple[str, str], Tally]) -> tuple[tuple[str, str], tuple[str, str]] | None:
+        """Return the service and the version of what is before and after; None where there are no two.
+
+        Args:
+            sides: What is counted of each service and version.
+        """
+        of_service: dict[str, list[str]] = {}
+        for service, version in sides:
+            of_service.setdefault(service, []).append(version)
+        wanted = {self.before, self.after} - {""}
+        able = [service for service, names in of_service.items() if len(names) > 1 and wanted <= set(names)]
+        if not able:
+            return None
+        service = max(able, key=lambda name: (sum(sides[name, one].runs for one in of_service[name]), name))
+        seen = sorted(
+            of_service[service], key=lambda one: ((tally := sides[service, one]).first is None, tally.first, one)
+        )
+        before, after = (self.before, self.after) if wanted else seen[-2:]
+        return (service, before), (service, after)
+
+
+@dataclass(frozen=True, slots=True)
 class ShareChange:
     """One share, before and after.
 
     Attributes:
-        part: `failed` and `agent` and `mode` are shares of the runs with a verdict, `abstained` of all runs.
-        name: Of the agent or the mode; empty otherwise.
+        part: `failed`, `agent`, `mode` and `alike` are shares of the runs with a verdict, `abstained` of all runs.
+        name: Of the agent or the mode, or what alike failures have in common; empty otherwise.
         title: The mode in words.
         before: Then.
         after: Now.
@@ -85,7 +121,11 @@ def changes(before: Tally, after: Tally) -> list[ShareChange]:
     """Compare two tallies of one judge: the surest changes first. None where a side has no run."""
     if not before.runs or not after.runs:
         return []
-    pairs = list(_pairs(before, after))
+    return compare_pairs(list(_pairs(before, after)))
+
+
+def compare_pairs(pairs: Sequence[Pair]) -> list[ShareChange]:
+    """Compare shares, corrected for how many there are: the surest changes first."""
     tests = [compare_shares(then, now) for _, _, _, then, now in pairs]
     corrected = holm([test.p for test in tests])
     compared = [
@@ -95,16 +135,21 @@ def changes(before: Tally, after: Tally) -> list[ShareChange]:
     return sorted(compared, key=lambda change: (change.p, -abs(change.difference), change.part, change.name))
 
 
-def _pairs(before: Tally, after: Tally) -> Iterator[tuple[Part, str, str, Share, Share]]:
+def _pairs(before: Tally, after: Tally) -> Iterator[Pair]:
     yield "failed", "", "", Share(before.failed, before.judged), Share(after.failed, after.judged)
     yield "abstained", "", "", Share(before.abstained, before.runs), Share(after.abstained, after.runs)
     parts: Sequence[tuple[Part, Names, Names]] = (
         ("agent", before.agents, after.agents),
         ("mode", before.modes, after.modes),
+        ("alike", _alike_names(before), _alike_names(after)),
     )
     for part, then, now in parts:
         for name, title, counts in _pair_counts(then, now):
             yield part, name, title, Share(counts[0], before.judged), Share(counts[1], after.judged)
+
+
+def _alike_names(tally: Tally) -> Names:
+    return Names({name: Count(group.runs, title=group.example.mode_name) for name, group in tally.alike.items()})
 
 
 def _pair_counts(before: Names, after: Names) -> list[tuple[str, str, tuple[int, int]]]:

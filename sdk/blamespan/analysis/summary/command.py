@@ -16,7 +16,7 @@ from blamespan.analysis.analyze import analyze
 from blamespan.analysis.results.rows import read_rows
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.sources import is_stored_name, store_in
-from blamespan.analysis.summary.change import Periods
+from blamespan.analysis.summary.change import Periods, Versions
 from blamespan.analysis.summary.document import as_document
 from blamespan.analysis.summary.facts import Fact, fact_of
 from blamespan.analysis.summary.markdown import markdown_of
@@ -67,6 +67,9 @@ Exit codes: 1 where a result could not be read, 3 where more runs failed than --
 )
 @click.option("--against", multiple=True, metavar="OLD", help="Compare RESULTS with older ones; repeatable.")
 @click.option(
+    "--compare", metavar="version|A..B", help="Compare the last two versions (service.version), or version B with A."
+)
+@click.option(
     "--format",
     "format_name",
     type=click.Choice(["text", "json", "markdown"]),
@@ -86,7 +89,7 @@ Exit codes: 1 where a result could not be read, 3 where more runs failed than --
     "--fail-if-worse",
     "fails_if_worse",
     is_flag=True,
-    help="Exit with 3 where significantly more runs failed than before; with --before, --between or --against.",
+    help="Exit with 3 where significantly more runs failed than before; with something to compare.",
 )
 @click.option("--html", metavar="FILE", type=_PATH, help="Write one page with plots that needs nothing else.")
 @click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
@@ -95,6 +98,7 @@ def summary(
     before: datetime | None,
     between: tuple[datetime, datetime] | None,
     against: tuple[str, ...],
+    compare: str | None,
     format_name: str,
     wants_json: bool,
     most_percent: float | None,
@@ -108,13 +112,15 @@ def summary(
     machine's store, which are judged now; without RESULTS all stored runs are.
     What cannot be read is named on stderr, the rest is summed up, and the exit code is 1 at the end.
     """
-    periods = _periods(before, between, against)
-    if fails_if_worse and periods is None and not against:
+    periods, versions = _periods(before, between, against, compare), _versions(compare)
+    if fails_if_worse and periods is None and versions is None and not against:
         raise ConfigError(
-            "--fail-if-worse compares with before, got nothing to compare. Add --before, --between or --against"
+            "--fail-if-worse compares with before, got nothing to compare. Add --before, --between, --compare or "
+            "--against"
         )
     refused: list[UnreadableInput] = []
-    summed_up = sum_up(_facts(results, refused), against=_facts(against, refused) if against else None, periods=periods)
+    older = _facts(against, refused) if against else None
+    summed_up = sum_up(_facts(results, refused), against=older, periods=periods, versions=versions)
     if not summed_up.runs:
         if refused:
             sys.exit(1)
@@ -132,7 +138,7 @@ def summary(
         click.echo(markdown_of(summed_up, title=_title(results), every=every), nl=False)
     else:
         print_summary(Console(), summed_up, every=every)
-    _warn(summed_up, periods)
+    _warn(summed_up, periods, versions)
     if refused:
         click.echo(f"blamespan: {summed_up.runs} results summed up, {len(refused)} could not be read", err=True)
         sys.exit(1)
@@ -142,18 +148,17 @@ def summary(
 
 
 def _periods(
-    before: datetime | None, between: tuple[datetime, datetime] | None, against: Sequence[str]
+    before: datetime | None, between: tuple[datetime, datetime] | None, against: Sequence[str], compare: str | None
 ) -> Periods | None:
     """Read what is to be compared.
 
     Raises:
         ConfigError: if that is two things at once, or a period that ends before it begins.
     """
-    options = [
-        name for name, is_set in (("--before", before), ("--between", between), ("--against", against)) if is_set
-    ]
+    given = {"--before": before, "--between": between, "--against": against, "--compare": compare}
+    options = [name for name, value in given.items() if value]
     if len(options) > 1:
-        raise ConfigError(f"expected one of --before, --between and --against, got {' and '.join(options)}. Leave one")
+        raise ConfigError(f"expected one of {', '.join(given)}, got {' and '.join(options)}. Leave one")
     if between is not None:
         since, until = between
         if since >= until:
@@ -162,6 +167,20 @@ def _periods(
             )
         return Periods(since, until)
     return None if before is None else Periods(before)
+
+
+def _versions(compare: str | None) -> Versions | None:
+    """Read which versions are to be compared.
+
+    Raises:
+        ConfigError: if it names none.
+    """
+    if compare is None or compare == "version":
+        return None if compare is None else Versions()
+    before, dots, after = compare.partition("..")
+    if not (before and dots and after) or before == after:
+        raise ConfigError(f"expected --compare version, or two versions as --compare 1.3..1.4, got {compare!r}")
+    return Versions(before, after)
 
 
 def _check_limits(summary: Summary, most_percent: float | None, *, fails_if_worse: bool) -> str:
@@ -223,7 +242,13 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"expected a file to write to, got --html {str(path)!r}: {error.strerror}") from error
 
 
-def _warn(summary: Summary, periods: Periods | None) -> None:
+def _warn(summary: Summary, periods: Periods | None, versions: Versions | None) -> None:
+    if versions is not None and all(judge.before is None for judge in summary.judges):
+        click.echo(
+            "blamespan: no service has runs of both versions: nothing is compared. Programs say theirs by "
+            "OTEL_RESOURCE_ATTRIBUTES=service.version=1.4",
+            err=True,
+        )
     if periods is not None and summary.outside == summary.runs:
         click.echo(
             "blamespan: no run says when it began, or all began after both periods: nothing is compared. "

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from blamespan.analysis.summary.change import CORRECTION, LEAST_FAILURES, METHODS, ShareChange
-from blamespan.analysis.summary.clusters import Cluster
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
-from blamespan.analysis.summary.tally import Names, Tally
+from blamespan.analysis.summary.tally import AlikeFailures, Names, Tally
 
 _MOST_NAMES = 1_000
-_MOST_CLUSTERS = 200
+_MOST_GROUPS = 200
 _MOST_MOMENTS = 400
 
 Document = dict[str, Any]
@@ -34,7 +33,8 @@ def as_document(summary: Summary) -> Document:
 
 def _judge(judge_summary: JudgeSummary) -> Document:
     judge, tally = judge_summary.judge, judge_summary.tally
-    clusters = [cluster for cluster in judge_summary.clusters if cluster.count > 1]
+    ranked = tally.ranked_alike()
+    groups = [group for group in ranked if group.runs > 1]
     return {
         "tracer": {
             "name": judge.name,
@@ -46,20 +46,10 @@ def _judge(judge_summary: JudgeSummary) -> Document:
         "agents": _names(tally.agents, tally, "agent"),
         "modes": _names(tally.modes, tally, "mode"),
         "pairs": _pairs(tally),
-        "names_not_counted": tally.agents.others + tally.modes.others,
+        "names_not_counted": tally.agents.others + tally.modes.others + tally.others,
         "abstentions": [
             {"reason": reason, **_share(Share(count.failed, tally.runs))}
             for reason, count in tally.reasons.ranked()[:_MOST_NAMES]
-        ],
-        "known_failures": [
-            {
-                "schema": name,
-                "runs": found.runs,
-                "last_week": found.count_of_week(tally.last),
-                "first_trace_id": found.first,
-                "first_began": None if found.began is None else found.began.isoformat(),
-            }
-            for name, found in sorted(tally.known.items(), key=lambda item: (-item[1].runs, item[0]))[:_MOST_NAMES]
         ],
         "adherence": [
             {"agent": name, **_share(adherence.share)} for name, adherence in tally.ranked_adherence()[:_MOST_NAMES]
@@ -67,13 +57,13 @@ def _judge(judge_summary: JudgeSummary) -> Document:
         "verified": dict(sorted(tally.verified.items())),
         "failure_scores": list(tally.scores),
         "timeline": _timeline(tally),
-        "sampled_failures": judge_summary.sampled,
-        "repeated_failures": judge_summary.repeated,
-        "clusters": [_cluster(cluster, judge_summary.sampled) for cluster in clusters[:_MOST_CLUSTERS]],
-        "like_no_other": sum(cluster.count == 1 for cluster in judge_summary.clusters),
+        "repeated_failures": tally.repeated,
+        "alike": [_group(group, tally) for group in groups[:_MOST_GROUPS]],
+        "like_no_other": len(ranked) - len(groups),
+        "compared": list(judge_summary.sides),
         "before": None if judge_summary.before is None else _counts(judge_summary.before),
         "after": None if judge_summary.before is None or judge_summary.after is None else _counts(judge_summary.after),
-        "changes": [_change(cluster) for cluster in judge_summary.changes],
+        "changes": [_change(change) for change in judge_summary.changes],
     }
 
 
@@ -129,17 +119,20 @@ def _timeline(tally: Tally) -> Document:
     }
 
 
-def _cluster(cluster: Cluster, sampled: int) -> Document:
-    example = cluster.example
+def _group(group: AlikeFailures, tally: Tally) -> Document:
+    example = group.example
     return {
-        "agent": cluster.agent,
-        "mode": cluster.mode or None,
-        "name": cluster.mode_name,
-        "words": list(cluster.words),
-        **_share(Share(cluster.count, sampled)),
+        "likeness": example.likeness,
+        "service": example.service or None,
+        "agent": example.agent,
+        "mode": example.mode or None,
+        "name": example.mode_name,
+        **_share(Share(group.runs, tally.failed)),
+        "last_week": group.count_of_week(tally.last),
         "example": {
             "source": example.source,
             "trace_id": example.trace_id,
+            "started": None if example.start is None else example.start.isoformat(),
             "step": example.step,
             "span_id": example.span_id,
             "text": example.text,

@@ -12,6 +12,7 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import FAILURE_WORDS, VerificationOutcome, verdict_word
 from blamespan.errors import UnreadableInput
 from blamespan.guarding.decisions import ACTIONS
+from blamespan.likeness import name_likeness
 from blamespan.trace import Outcome
 
 _KNOWN = ("failed", "succeeded")
@@ -25,7 +26,6 @@ Row: TypeAlias = Mapping[str, Any]
 _MAX_NAME_CHARS = 200
 _MAX_REASON_CHARS = 120
 _MAX_TEXT_CHARS = 2_000
-_MAX_KNOWN = 100
 _MAX_CONFLICTS = 1_000
 _VERIFICATIONS = get_args(VerificationOutcome)
 _CLOCK_YEARS = range(1990, 2100)
@@ -74,9 +74,12 @@ class Fact:
         start: When the run began, UTC, or None where no clock says so.
         text: Evidence and beginning of the decisive step.
         guard: What a guard did on its steps while it went on, an action each.
-        known: Names of the error schemata that the run shows.
         obeyed: For each conflict of instructions the agent, and whether it obeyed the higher one.
         verified: What came of each suspect that was put to the test.
+        likeness: What it has in common with failures that are alike, as `blamespan.likeness` writes it; empty where
+            there is no verdict.
+        service: That made the run, or empty.
+        version: Of the service, or empty.
     """
 
     judge: Judge
@@ -95,9 +98,16 @@ class Fact:
     start: datetime | None = None
     text: str = ""
     guard: tuple[str, ...] = ()
-    known: tuple[str, ...] = ()
     obeyed: tuple[tuple[str, bool], ...] = ()
     verified: tuple[VerificationOutcome, ...] = ()
+    likeness: str = ""
+    service: str = ""
+    version: str = ""
+
+    @property
+    def alike(self) -> str:
+        """Its likeness within its service, which is where failures are alike."""
+        return f"{self.service}: {self.likeness}" if self.service else self.likeness
 
 
 def fact_of(row: Row) -> Fact:
@@ -143,8 +153,10 @@ def _fact(row: Row) -> Fact:
         reason="" if has_verdict else printable(str(reason or "no decisive step"))[:_MAX_REASON_CHARS],
         start=_start(row),
         text=_text(row, index) if has_verdict else "",
+        likeness=_likeness(row, mode) if has_verdict else "",
+        service=_name(row["service"] or ""),
+        version=_name(row["version"] or ""),
         guard=tuple(str(mark["action"]) for mark in row.get("guard") or () if mark.get("action") in ACTIONS),
-        known=tuple(dict.fromkeys(_name(item["schema"]) for item in row["known_failures"][:_MAX_KNOWN])),
         obeyed=tuple(
             (_name(item["agent"]), item["obeyed"] == "higher") for item in row["instruction_conflicts"][:_MAX_CONFLICTS]
         ),
@@ -155,6 +167,12 @@ def _fact(row: Row) -> Fact:
 def _kind(outcome: Any, score: float) -> Kind:
     known: Outcome = outcome if outcome in _KNOWN else "unknown"
     return "failed" if verdict_word(known, score, None) in FAILURE_WORDS else "sound"
+
+
+def _likeness(row: Row, mode: Mapping[str, Any]) -> str:
+    """Read what a failure has in common with others; results of an older version say only whom and what."""
+    older = name_likeness(row["agent"], mode=f"{mode['taxonomy']}:{mode['code']}" if mode else "")
+    return _name(row["likeness"] or older)
 
 
 def _share_of(row: Row, index: int | None) -> float:

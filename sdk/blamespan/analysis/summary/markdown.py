@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.summary.change import SIGNIFICANT, ShareChange
+from blamespan.analysis.summary.change import SIGNIFICANT
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Tally
@@ -58,20 +58,21 @@ def _judge_lines(judge: JudgeSummary, most: int | None, *, is_only: bool) -> lis
     lines = [] if is_only else [f"#### {code_span(str(judge.judge), _MOST_NAME_CHARS)}", ""]
     lines += [", ".join(fact for fact in facts if fact), ""]
     lines += [f"_{remark}_  " for remark in remarks(judge)]
-    lines += ["", *_cluster_lines(judge, most), *_adherence_lines(tally, most), *_change_lines(judge.changes, most)]
+    lines += ["", *_alike_lines(tally, most), *_adherence_lines(tally, most), *_change_lines(judge, most)]
     return lines
 
 
-def _cluster_lines(judge: JudgeSummary, most: int | None) -> list[str]:
-    if not judge.clusters:
+def _alike_lines(tally: Tally, most: int | None) -> list[str]:
+    groups = tally.ranked_alike()
+    if not groups:
         return []
     lines = ["| failures | agent | error mode | for example |", "|---:|---|---|---|"]
-    for cluster in judge.clusters[:most]:
-        example = cluster.example
-        mode = f"{_cell(cluster.mode_name)} ({_cell(cluster.mode)})" if cluster.mode else "-"
+    for group in groups[:most]:
+        example = group.example
+        mode = f"{_cell(example.mode_name)} ({_cell(example.mode)})" if example.mode else "-"
         where = f"{_cell(example.source)} step {example.step}: {_cell(example.text, _MOST_QUOTE_CHARS)}"
-        lines.append(f"| {cluster.count:,} | {_cell(cluster.agent)} | {mode} | {where} |")
-    hidden = len(judge.clusters) - len(lines) + 2
+        lines.append(f"| {group.runs:,} | {_cell(example.agent)} | {mode} | {where} |")
+    hidden = len(groups) - len(lines) + 2
     return [*lines, "", *([f"{hidden:,} more kinds of failures.", ""] if hidden else [])]
 
 
@@ -86,14 +87,20 @@ def _adherence_lines(tally: Tally, most: int | None) -> list[str]:
     return [*lines, ""]
 
 
-def _change_lines(changes: tuple[ShareChange, ...], most: int | None) -> list[str]:
+def _change_lines(judge: JudgeSummary, most: int | None) -> list[str]:
+    changes = judge.changes
     if not changes:
         return []
     sure = [change for change in changes if change.is_significant]
     if not sure:
         return [f"No change is significant at {SIGNIFICANT} ({len(changes)} comparisons).", ""]
-    lines = ["| changed | before | after | points (95 %) |", "|---|---:|---:|---:|"]
+    lines = [f"| changed | {_sides(judge)} | points (95 %) |", "|---|---:|---:|---:|"]
     for change in sure[:most]:
         name = changed(change) if change.part in ("failed", "abstained") else _cell(changed(change))
         lines.append(f"| {name} | {percent(change.before.value)} | {percent(change.after.value)} | {points(change)} |")
     return [*lines, ""]
+
+
+def _sides(judge: JudgeSummary) -> str:
+    """Name what is compared; versions come from traces, too."""
+    return " | ".join(name if name in ("before", "after") else _cell(name) for name in judge.sides)

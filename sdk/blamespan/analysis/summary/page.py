@@ -12,17 +12,16 @@ from markupsafe import Markup
 
 from blamespan.analysis.showing.html_pages import Drawing, digest_source, load_templates
 from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
-from blamespan.analysis.summary.clusters import Cluster
 from blamespan.analysis.summary.plots import Bar, bars, change_plot, score_plot, time_plot
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
-from blamespan.analysis.summary.tally import Names, Tally
+from blamespan.analysis.summary.tally import AlikeFailures, Names, Tally
 from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
 
 _FOLDER = Path(__file__).parent
 _ROWS = 50
 _BARS = 15
-_CLUSTERS = 25
+_GROUPS = 25
 _MOMENTS = 90
 
 
@@ -50,8 +49,8 @@ class _PagePart:
 class _Groups:
     """Groups of alike failures, the greatest first."""
 
-    clusters: Sequence[Cluster]
-    sampled: int
+    alike: Sequence[AlikeFailures]
+    failed: int
     caption: str
 
 
@@ -120,7 +119,7 @@ def _describe_judge(judge: JudgeSummary) -> _Section:
         tally=tally,
         remarks=remarks(judge),
         parts=[part for part in first if part],
-        groups=_group_failures(judge),
+        groups=_group_failures(tally),
         last_parts=[part for part in last if part],
     )
 
@@ -189,16 +188,16 @@ def _show_scores(tally: Tally) -> _PagePart | None:
     return _PagePart("How surely", plot, _PageTable(["Failure score", "Runs"], rows, caption))
 
 
-def _group_failures(judge: JudgeSummary) -> _Groups | None:
-    groups = [cluster for cluster in judge.clusters if cluster.count > 1]
-    if not judge.clusters:
+def _group_failures(tally: Tally) -> _Groups | None:
+    ranked = tally.ranked_alike()
+    groups = [group for group in ranked if group.runs > 1]
+    if not ranked:
         return None
-    n_single = len(judge.clusters) - len(groups)
     caption = (
-        f"{len(groups)} groups, of one agent and error mode and like words each{_more(len(groups) - _CLUSTERS)}; "
-        f"{n_single:,} failures are like no other."
+        f"{len(groups)} groups, of one agent, place, error mode and kind of finding each"
+        f"{_more(len(groups) - _GROUPS)}; {len(ranked) - len(groups):,} failures are like no other."
     )
-    return _Groups(groups[:_CLUSTERS], judge.sampled, caption)
+    return _Groups(groups[:_GROUPS], tally.failed, caption)
 
 
 def _show_changes(judge: JudgeSummary) -> _PagePart | None:
@@ -220,11 +219,12 @@ def _show_changes(judge: JudgeSummary) -> _PagePart | None:
     ]
     sure = sum(change.is_significant for change in judge.changes)
     caption = (
-        f"{judge.before.runs:,} runs before, {judge.after.runs:,} after. {sure} of {len(judge.changes)} comparisons "
+        f"{judge.before.runs:,} runs {judge.sides[0]}, {judge.after.runs:,} {judge.sides[1]}. "
+        f"{sure} of {len(judge.changes)} comparisons "
         f"are significant at {SIGNIFICANT} ({METHODS}, corrected by {CORRECTION}); these are bold"
         + _more(len(judge.changes) - _ROWS)
     )
-    header = ["Share of runs", "Before", "After", "Points (95 %)", "p, corrected", "Test"]
+    header = ["Share of runs", *(side.capitalize() for side in judge.sides), "Points (95 %)", "p, corrected", "Test"]
     table = _PageTable(header, rows, caption, [change.is_significant for change in shown])
     return _PagePart("Change", change_plot("Change of each share, in points", shown[:_BARS]), table)
 

@@ -13,6 +13,7 @@ from blamespan.analysis.summary.statistics import Share
 MOST_NAMES: Final = 20_000
 """Names that are counted each for itself: an archive may name its agents anew in every run."""
 _MOST_SPANS: Final = 2_000
+_MOST_IDS: Final = 10_000
 _HOUR_S: Final = 3_600
 
 
@@ -126,26 +127,23 @@ class Timeline:
 
 
 @dataclass(slots=True)
-class Recurring:
-    """In which runs a known failure came.
+class AlikeFailures:
+    """Failures that are alike.
 
     Attributes:
-        runs: How many.
-        first: Trace id of the first of them, by the clock where there is one.
-        began: When that began.
+        example: One of them: the first by the clock where there is one.
+        runs: How many there are.
         days: How many began on each day.
     """
 
+    example: Fact
     runs: int = 0
-    first: str = ""
-    began: datetime | None = None
     days: dict[date, int] = field(default_factory=dict)
 
     def add(self, fact: Fact) -> None:
-        """Count one run."""
+        """Count one more."""
         self.runs += 1
-        if not self.first or (fact.start is not None and (self.began is None or fact.start < self.began)):
-            self.first, self.began = fact.trace_id, fact.start
+        self.example = min(self.example, fact, key=_when)
         if fact.start is not None and (fact.start.date() in self.days or len(self.days) < _MOST_SPANS):
             self.days[fact.start.date()] = self.days.get(fact.start.date(), 0) + 1
 
@@ -154,6 +152,10 @@ class Recurring:
         if last is None:
             return 0
         return sum(count for day, count in self.days.items() if 0 <= (last.date() - day).days < 7)
+
+
+def _when(fact: Fact) -> tuple[bool, float, str, str]:
+    return fact.start is None, 0.0 if fact.start is None else fact.start.timestamp(), fact.trace_id, fact.span_id
 
 
 @dataclass(slots=True)
@@ -188,7 +190,9 @@ class Tally:
         reasons: Why there is no verdict.
         timeline: When runs began.
         untimed: Runs with a verdict of which no clock says when.
-        known: Known failures, by the name of their schema.
+        alike: Failures that are alike, by `Fact.alike`, and
+        others: those beyond the bound on how many kinds are told apart.
+        repeated: Failures that came more than once among the first ones: one run counted several times.
         adherence: How agents obey where instructions disagree, by name.
         verified: How many suspects were put to the test, by what came of it.
         scores: Runs with a verdict by failure score: below 0.1, below 0.2, and so on.
@@ -207,7 +211,9 @@ class Tally:
     reasons: Names = field(default_factory=Names)
     timeline: Timeline = field(default_factory=Timeline)
     untimed: int = 0
-    known: dict[str, Recurring] = field(default_factory=dict)
+    alike: dict[str, AlikeFailures] = field(default_factory=dict)
+    others: int = 0
+    repeated: int = 0
     adherence: dict[str, Adherence] = field(default_factory=dict)
     verified: Counter[str] = field(default_factory=Counter)
     scores: list[int] = field(default_factory=lambda: [0] * 10)
@@ -215,6 +221,11 @@ class Tally:
     last: datetime | None = None
     guarded: int = 0
     guard: Counter[str] = field(default_factory=Counter)
+    _ids: set[str] = field(default_factory=set)
+
+    def ranked_alike(self) -> list[AlikeFailures]:
+        """List failures that are alike, the most frequent first."""
+        return sorted(self.alike.values(), key=lambda group: (-group.runs, group.example.alike))
 
     def ranked_adherence(self) -> list[tuple[str, Adherence]]:
         """List the agents that obeyed lower instructions most often first, equals by how many conflicts they had."""
@@ -239,9 +250,6 @@ class Tally:
         if fact.start is not None:
             self.first = fact.start if self.first is None else min(self.first, fact.start)
             self.last = fact.start if self.last is None else max(self.last, fact.start)
-        for name in fact.known:
-            if name in self.known or len(self.known) < MOST_NAMES:
-                self.known.setdefault(name, Recurring()).add(fact)
         for agent, has_kept in fact.obeyed:
             if agent in self.adherence or len(self.adherence) < MOST_NAMES:
                 adherence = self.adherence.setdefault(agent, Adherence())
@@ -266,3 +274,11 @@ class Tally:
         if fact.mode:
             self.modes.add(fact.mode, fact.mode_score, fact.mode_name)
         self.pairs.add(f"{fact.agent}\n{fact.mode}", fact.share)
+        if fact.alike in self.alike or len(self.alike) < MOST_NAMES:
+            self.alike.setdefault(fact.alike, AlikeFailures(fact)).add(fact)
+        else:
+            self.others += 1
+        name = f"{fact.trace_id} {fact.span_id}"
+        self.repeated += name in self._ids
+        if len(self._ids) < _MOST_IDS:
+            self._ids.add(name)

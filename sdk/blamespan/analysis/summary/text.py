@@ -12,7 +12,17 @@ from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
-from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
+from blamespan.analysis.summary.words import (
+    alike,
+    chance,
+    changed,
+    date_range,
+    interval,
+    percent,
+    points,
+    remarks,
+    test,
+)
 from blamespan.guarding.decisions import ACTIONS
 
 _ROWS = 10
@@ -59,10 +69,9 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
         console.print(Text(remark, style="yellow"))
     _print_names(console, "agent", tally.agents, tally, most)
     _print_names(console, "error mode", tally.modes, tally, most)
-    _print_known(console, tally, most)
     _print_adherence(console, tally, most)
     _print_reasons(console, tally, most)
-    _print_clusters(console, judge, most)
+    _print_alike(console, tally, most)
     _print_changes(console, judge, most)
     console.print()
 
@@ -77,16 +86,6 @@ def _print_names(console: Console, title: str, names: Names, tally: Tally, most:
         shown = f"{count.title} ({name})" if count.title else name
         cells = (f"{count.failed:,}", percent(share.value), interval(share), f"{count.confidence:.2f}")
         table.add_row(Text(shown), *cells)
-    _print_table(console, table, len(ranked) - table.row_count)
-
-
-def _print_known(console: Console, tally: Tally, most: int | None) -> None:
-    ranked = sorted(tally.known.items(), key=lambda item: (-item[1].runs, item[0]))
-    if not ranked:
-        return
-    table = _table("known failure", "runs", "last 7 days", "first in run")
-    for name, found in ranked[:most]:
-        table.add_row(Text(name), f"{found.runs:,}", f"{found.count_of_week(tally.last):,}", Text(found.first[:8]))
     _print_table(console, table, len(ranked) - table.row_count)
 
 
@@ -112,18 +111,19 @@ def _print_reasons(console: Console, tally: Tally, most: int | None) -> None:
     _print_table(console, table, len(ranked) - table.row_count)
 
 
-def _print_clusters(console: Console, judge: JudgeSummary, most: int | None) -> None:
-    groups = [cluster for cluster in judge.clusters if cluster.count > 1]
-    if not judge.clusters:
+def _print_alike(console: Console, tally: Tally, most: int | None) -> None:
+    ranked = tally.ranked_alike()
+    groups = [group for group in ranked if group.runs > 1]
+    if not ranked:
         return
-    single = len(judge.clusters) - len(groups)
+    single = len(ranked) - len(groups)
     console.print(f"\nalike failures: {len(groups):,} groups; {single:,} failures are like no other", style="dim")
-    for cluster in groups[:most]:
-        words = f": {', '.join(cluster.words)}" if cluster.words else ""
-        mode = f"{cluster.mode_name} ({cluster.mode})" if cluster.mode else "no mode"
-        console.print(Text(f"{cluster.count:>6,}  {cluster.agent}   {mode}{words}"), soft_wrap=True)
-        example = cluster.example
-        console.print(Text(f"        {example.source} step {example.step}", style="dim"), soft_wrap=True)
+    for group in groups[:most]:
+        console.print(Text(f"{group.runs:>6,}  {alike(group)}"), soft_wrap=True)
+        example, week = group.example, group.count_of_week(tally.last)
+        when = f", {week:,} in the last 7 days" if week else ""
+        first = f"        first {example.trace_id[:8]}, {example.source} step {example.step}{when}"
+        console.print(Text(first, style="dim"), soft_wrap=True)
         if example.text:
             room = max(30, console.width - 8)
             quote = textwrap.wrap(f"“{example.text}”", room, max_lines=2, placeholder="…”")
@@ -140,13 +140,12 @@ def _print_changes(console: Console, judge: JudgeSummary, most: int | None) -> N
         console.print(f"\nnothing to compare: this tracer judged no {side} run", style="yellow")
         return
     sure = sum(change.is_significant for change in judge.changes)
-    console.print(
-        f"\nchange, {judge.before.runs:,} runs before and {judge.after.runs:,} after: {sure} of {len(judge.changes)} "
-        f"comparisons significant at {SIGNIFICANT}: {METHODS}, corrected by {CORRECTION}",
-        style="dim",
-        soft_wrap=True,
+    sides = f"{judge.before.runs:,} runs {judge.sides[0]} and {judge.after.runs:,} {judge.sides[1]}"
+    tested = (
+        f"{sure} of {len(judge.changes)} comparisons significant at {SIGNIFICANT}: {METHODS}, corrected by {CORRECTION}"
     )
-    table = _table("share of runs", "before", "after", "points (95 %)", "p corrected", "test")
+    console.print(Text(f"\nchange, {sides}: {tested}", style="dim"), soft_wrap=True)
+    table = _table("share of runs", *judge.sides, "points (95 %)", "p corrected", "test")
     for change in judge.changes[:most]:
         style = "bold" if change.is_significant else ""
         cells = (
@@ -164,7 +163,7 @@ def _table(first: str, *others: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column(first, overflow="fold")
     for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(Text(name), justify="right", no_wrap=True)
     return table
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from blamespan.analysis.summary.change import ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary
-from blamespan.analysis.summary.tally import Tally
+from blamespan.analysis.summary.tally import AlikeFailures, Tally
 
 _FEW = 30
 """Below that many failed runs the ranking of agents and modes is mostly chance."""
@@ -42,6 +42,8 @@ def changed(change: ShareChange) -> str:
     """Name what is compared."""
     if change.part == "failed":
         return "failed"
+    if change.part == "alike":
+        return f"{change.name}: {change.title}" if change.title else change.name
     if change.part == "abstained":
         return "without a verdict"
     return f"{change.title} ({change.name})" if change.title else change.name
@@ -60,14 +62,14 @@ def remarks(judge: JudgeSummary) -> list[str]:
     tally, notes = judge.tally, []
     if tally.failed < _FEW:
         notes.append(f"Only {tally.failed} failed runs: read the intervals, not the order.")
-    if judge.repeated:
-        notes.append(
-            f"{judge.repeated} of {judge.sampled} failures looked at occur more than once: give each result once."
-        )
-    if judge.sampled < tally.failed - judge.repeated:
-        notes.append(f"Groups of alike failures are of an even sample of {judge.sampled:,} of {tally.failed:,}.")
-    if tally.agents.others or tally.modes.others:
-        notes.append(
-            f"{tally.agents.others + tally.modes.others:,} failures have names too many to count; left out below."
-        )
+    if tally.repeated:
+        notes.append(f"{tally.repeated:,} failures occur more than once: give each result once.")
+    if others := max(tally.agents.others, tally.modes.others, tally.others):
+        notes.append(f"{others:,} failures have names too many to count; left out below.")
     return notes
+
+
+def alike(group: AlikeFailures) -> str:
+    """Name what failures have in common, and what that is called."""
+    fact = group.example
+    return f"{fact.alike}   {fact.mode_name}".rstrip()
