@@ -148,7 +148,7 @@ class _ConflictReader:
     def __init__(self, trace: MessageActionTrace) -> None:
         self._trace = trace
         self._roles = {agent.name: agent.role for agent in trace.agents}
-        systems = _read_systems(trace)
+        systems = read_systems(trace)
         self._leads = {
             name
             for name, role in self._roles.items()
@@ -264,7 +264,7 @@ def _is_overruled(rule: _Heard, known: Iterable[_Heard]) -> bool:
     )
 
 
-def _read_systems(trace: MessageActionTrace) -> dict[str, list[tuple[int, str, bool]]]:
+def read_systems(trace: MessageActionTrace) -> dict[str, list[tuple[int, str, bool]]]:
     """Return for each agent what it was given: the step's index, a text, and whether that is an instruction of its own.
 
     A framework may show them at any of the agent's steps: they hold from the start.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from blamespan_lab.make.faults.text_parts import find_names, find_numbers
+from blamespan_lab.rerun.stress.tiers import Tier
 from blamespan_lab.rerun.stress.watching import SeenStep, WatchedRun
 
 Catch: TypeAlias = Literal["objection", "tool re-check", "majority", "re-derivation", "self-correction", "ignored"]
@@ -91,6 +92,27 @@ def caught(run: WatchedRun, twin: WatchedRun, fault: InjectedFault) -> Caught:
         if how is not None:
             return Caught(step.agent, how, step.index - fault.step)
     return Caught("", "ignored", None)
+
+
+def tier_of(run: WatchedRun, twin: WatchedRun, catch: Caught) -> Tier:
+    """Return by which tier a fault was tolerated in *run*, which ended well in spite of it.
+
+    Args:
+        run: With the fault.
+        twin: The run without it: what it shows as well has nothing to do with the fault.
+        catch: Who caught it.
+    """
+    here, there = run.defences, twin.defences
+    if Counter(here.retries) - Counter(there.retries):
+        return "mechanism"
+    if Counter(here.rules) - Counter(there.rules):
+        return "rule"
+    if catch.how == "ignored":
+        return "masked"
+    is_sent_back = here.sent_back.count(catch.by) > there.sent_back.count(catch.by)
+    if catch.by in here.coded or (catch.how == "self-correction" and is_sent_back):
+        return "rule"
+    return "prompt" if catch.by in here.verifiers else "reasoning"
 
 
 @dataclass

@@ -12,6 +12,7 @@ from blamespan.analysis.summary.statistics import Share, wilson
 from blamespan_lab.rerun.stress.byzantine import CONDUCTS, ByzantineStudy
 from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.containment import CATCHES
+from blamespan_lab.rerun.stress.tiers import TIERS
 from blamespan_lab.rerun.stress.trial import FaultTrial
 
 
@@ -49,6 +50,7 @@ class TrialSummary:
         changed: Came out with another answer.
         catches: How it was contained otherwise: how often each way.
         catchers: Who contained it: how often each.
+        tiers: Of the faults that the team tolerated, how many by each of its tiers.
         median_steps: Steps from the fault to who caught it, in the middle case; None where nobody did.
         ended: Ended by themselves.
         ends: How often each way of ending.
@@ -60,6 +62,7 @@ class TrialSummary:
     changed: Rate
     catches: Mapping[str, int]
     catchers: Mapping[str, int]
+    tiers: Mapping[str, Rate]
     median_steps: float | None
     ended: Rate
     ends: Mapping[str, int]
@@ -78,6 +81,7 @@ def cell(trials: Iterable[FaultTrial]) -> TrialSummary:
     caught = [trial.caught for trial in written if trial.how is not None and trial.caught is not None]
     steps = [catch.steps for catch in caught if catch.steps is not None]
     ways = Counter(catch.how for catch in caught)
+    tiers = Counter(trial.tier for trial in written if trial.tier is not None)
     return TrialSummary(
         planned=len(trials),
         written=len(written),
@@ -85,6 +89,7 @@ def cell(trials: Iterable[FaultTrial]) -> TrialSummary:
         changed=Rate(sum(trial.is_changed for trial in written), len(written)),
         catches={how: ways[how] for how in CATCHES if ways[how]},
         catchers=dict(Counter(catch.by for catch in caught if catch.by).most_common()),
+        tiers={tier: Rate(tiers[tier], tiers.total()) for tier in TIERS} if tiers else {},
         median_steps=float(median(steps)) if steps else None,
         ended=Rate(sum(trial.end == "by itself" for trial in written), len(written)),
         ends=dict(sorted(Counter(trial.end for trial in written).items())),
@@ -136,6 +141,7 @@ def _cell(summary: TrialSummary) -> dict[str, Any]:
         "changed": _rate(summary.changed),
         "contained_by": dict(summary.catches),
         "contained_by_agent": dict(summary.catchers),
+        "tolerated_by": {tier: _rate(rate) for tier, rate in summary.tiers.items()},
         "median_steps": summary.median_steps,
         "ended_by_itself": _rate(summary.ended),
         "ends": dict(summary.ends),

@@ -20,7 +20,7 @@ _NARROWEST = 120
 
 
 def print_campaign(console: Console, done: StressCampaign, *, every: bool) -> None:
-    """Print what became of a campaign: a line in all, by agent, and by kind of fault at each agent.
+    """Print what became of a campaign: a line in all, by tier, by agent, and by kind of fault at each agent.
 
     Args:
         console: Where to; wide enough for the table where nobody watches.
@@ -33,6 +33,12 @@ def print_campaign(console: Console, done: StressCampaign, *, every: bool) -> No
     console.print(Text(printable(done.subject), style="bold"), soft_wrap=True)
     for line in _format_trials(done, whole):
         console.print(Text(printable(line)), soft_wrap=True)
+    if whole.tiers:
+        table = _table("tolerated by", "n", "of those tolerated %")
+        for tier, rate in whole.tiers.items():
+            table.add_row(tier, str(rate.hits), rate_text(rate))
+        console.print()
+        console.print(table)
     _print(console, "agent", {key[:1]: summary for key, summary in cells_by(done.trials, "role").items()}, done, None)
     ranked = cells_by(done.trials, "kind", "role")
     rows = dict(sorted(ranked.items(), key=lambda row: (-row[1].flipped.share, -row[1].changed.share, row[0])))

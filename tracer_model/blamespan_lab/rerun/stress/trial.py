@@ -9,9 +9,10 @@ from random import Random
 from blamespan.injecting.injection import Injection
 from blamespan.intercepting.boundaries import Applied, Mechanism, PlannedFault
 from blamespan_lab.make.simulation.random_stream import stable_seed
-from blamespan_lab.rerun.stress.containment import Catch, Caught, InjectedFault, caught
+from blamespan_lab.rerun.stress.containment import Catch, Caught, InjectedFault, caught, tier_of
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import Subject
+from blamespan_lab.rerun.stress.tiers import Tier
 from blamespan_lab.rerun.stress.watching import End, WatchedRun
 
 
@@ -58,7 +59,8 @@ class FaultTrial:
         succeeded: Whether the answer was right; None where nobody can tell.
         is_changed: Whether the answer is another than without the fault.
         end: How the run ended.
-        caught: Who caught the fault, where the run ended well.
+        caught: Who caught the fault, where the run ended well, and
+        tier: by which tier of the team it was tolerated.
         error: What broke the run.
     """
 
@@ -69,6 +71,7 @@ class FaultTrial:
     is_changed: bool = False
     end: End = "by itself"
     caught: Caught | None = None
+    tier: Tier | None = None
     error: str = ""
 
     @property
@@ -96,13 +99,15 @@ def try_fault(subject: Subject, planned: Planned, clean: Clean, recipe: StressRe
     if run.is_void:
         return FaultTrial(planned, missed=run.error)
     first = injection.applied[0]
+    catch = caught(run, clean.run, _fault(first, run)) if run.succeeded else None
     return FaultTrial(
         planned,
         first.operator,
         succeeded=run.succeeded,
         is_changed=run.answer != clean.run.answer,
         end=run.ended(clean.run),
-        caught=caught(run, clean.run, _fault(first, run)) if run.succeeded else None,
+        caught=catch,
+        tier=tier_of(run, clean.run, catch) if catch is not None else None,
         error=run.error,
     )
 

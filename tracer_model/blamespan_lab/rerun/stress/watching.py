@@ -12,6 +12,7 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import split_runs
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace
+from blamespan_lab.rerun.stress.tiers import Defences, read_defences
 
 End: TypeAlias = Literal["by itself", "at a limit", "broke", "timed out"]
 """How a run ended: by its own rule, by a limit that its fault-free twin did not reach, by an exception, or not at all
@@ -57,6 +58,7 @@ class WatchedRun:
         limits: Limits that it ran into, in words.
         is_void: Whether it says nothing of the team, as an endpoint gave no answer.
         trace_id: Of the trace that the steps are of.
+        defences: What it shows of the team's.
     """
 
     answer: str
@@ -67,6 +69,7 @@ class WatchedRun:
     limits: tuple[str, ...] = ()
     is_void: bool = False
     trace_id: str = field(default="", compare=False)
+    defences: Defences = field(default_factory=Defences)
 
     def ended(self, twin: WatchedRun) -> End:
         """Tell how it ended; *twin*, the same without a fault, shows which limits are its own rule."""
@@ -100,7 +103,17 @@ def seen_in(
         for step in trace.steps
     )
     agents = tuple(dict.fromkeys(step.agent for step in steps if step.is_decision))
-    return WatchedRun(answer, succeeded, error, agents, steps, tuple(sorted(limits)), trace_id=trace.trace_id)
+    defences = read_defences(trace, spans)
+    return WatchedRun(
+        answer,
+        succeeded,
+        error,
+        agents,
+        steps,
+        tuple(sorted(limits)),
+        trace_id=trace.trace_id,
+        defences=defences,
+    )
 
 
 def longest_trace(spans: Iterable[Span]) -> MessageActionTrace | None:

@@ -38,6 +38,7 @@ def done(*, is_verified: bool = True, name: str = "team") -> StressCampaign:
             "x",
             succeeded=True,
             caught=Caught(HOSTILE, "objection", 1),
+            tier="reasoning",
         ),
         FaultTrial(Planned("blamespan:X4", "tool", "solver", 0, 0), missed=HOSTILE),
     )
@@ -90,6 +91,10 @@ def test_page_and_table_say_what_the_campaign_says() -> None:
     assert "50.0 % flipped the outcome (95 % interval 9.5 to 90.5, n = 2)" in text
     assert "flipped: 50 (9-91) of 2 %" in table
     assert "5 more were planned than the budget allows" in table
+    assert "<td>reasoning</td><td>1</td><td>100 % (21 to 100)</td>" in text
+    assert " ".join(next(line for line in table.splitlines() if line.startswith("reasoning")).split()) == (
+        "reasoning 1 100 (21-100) of 1"
+    )
 
 
 def test_terminal_is_not_obeyed_to_hostile_text() -> None:

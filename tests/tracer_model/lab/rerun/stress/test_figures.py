@@ -7,16 +7,29 @@ import pytest
 from blamespan.intercepting.boundaries import Mechanism
 from blamespan_lab.rerun.stress.containment import Caught
 from blamespan_lab.rerun.stress.figures import Rate, cell, cells_by, count_neutralised
+from blamespan_lab.rerun.stress.tiers import TIERS, Tier
 from blamespan_lab.rerun.stress.trial import FaultTrial, Planned
 
 
 def trial(
-    succeeded: bool | None, *, task: int = 0, role: str = "solver", how: str = "", missed: str = ""
+    succeeded: bool | None,
+    *,
+    task: int = 0,
+    role: str = "solver",
+    how: str = "",
+    missed: str = "",
+    tier: Tier | None = None,
 ) -> FaultTrial:
     mechanism: Mechanism = "response"
     found = Caught("verifier" if how != "ignored" else "", how, 2 if how != "ignored" else None) if how else None  # type: ignore[arg-type]
     return FaultTrial(
-        Planned("aegis:FM-3.2", mechanism, role, task, 0), "x", missed, succeeded, not succeeded, caught=found
+        Planned("aegis:FM-3.2", mechanism, role, task, 0),
+        "x",
+        missed,
+        succeeded,
+        not succeeded,
+        caught=found,
+        tier=tier,
     )
 
 
@@ -38,6 +51,16 @@ def test_only_runs_with_a_fault_in_them_count() -> None:
     assert (found.planned, found.written, found.flipped) == (4, 3, Rate(1, 3))
     assert (found.catches, found.catchers) == ({"objection": 1, "ignored": 1}, {"verifier": 1})
     assert (found.noticed, found.median_steps) == (Rate(1, 2), 2.0)
+
+
+def test_tiers_share_out_what_was_tolerated() -> None:
+    """Every tolerated fault has one tier, each tier a row; a fault that did harm, or was not written, has none."""
+    done = [trial(True, how="objection", tier="prompt"), trial(True, how="ignored", tier="masked"), trial(False)]
+
+    assert cell([*done, done[0], trial(None, missed="nowhere")]).tiers == {
+        tier: Rate({"prompt": 2, "masked": 1}.get(tier, 0), 3) for tier in TIERS
+    }
+    assert cell([trial(False)]).tiers == {}
 
 
 def test_faults_that_broke_one_team_are_looked_for_in_another() -> None:
