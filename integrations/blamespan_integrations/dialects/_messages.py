@@ -1,7 +1,7 @@
 """Messages in every JSON shape that instrumentations write them in, as GenAI messages.
 
-LangChain's (flat, `{"type", "data"}`, or serialised constructors), OpenAI's chat and responses, AutoGen's, the
-GenAI conventions' own, and whatever holds a list of them.
+LangChain's (flat, `{"type", "data"}`, or serialised constructors), OpenAI's chat and responses, Anthropic's and
+Bedrock's content blocks, AutoGen's, the GenAI conventions' own, and whatever holds a list of them.
 """
 
 from __future__ import annotations
@@ -150,9 +150,13 @@ def _message(item: Mapping[str, Any]) -> Message | None:
         return _autogen(fields)
     if role is None or not ({"content", "tool_calls"} & fields.keys()):
         return None
+    answers = tuple(_block_answers(fields.get("content")))
+    if answers:
+        return Message("tool", answers)
     if role == "tool":
         return Message(role, (_answer(fields.get("tool_call_id"), fields.get("name"), fields.get("content")),))
-    return Message(role, (*_texts(fields.get("content")), *_calls(fields)), _name(fields))
+    calls = tuple(_calls(fields)) or tuple(_block_calls(fields.get("content")))
+    return Message(role, (*_texts(fields.get("content")), *calls), _name(fields))
 
 
 def _unwrap(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
@@ -219,6 +223,28 @@ def _calls(fields: Mapping[str, Any]) -> Iterator[Part]:
         function = call["function"] if isinstance(call.get("function"), Mapping) else call
         if isinstance(function.get("name"), str):
             yield _call(call.get("id"), function["name"], function.get("args", function.get("arguments")))
+
+
+def _block_calls(content: Any) -> Iterator[Part]:
+    """Read the calls among a message's content blocks: Anthropic's `tool_use`, Bedrock's `toolUse`."""
+    for block in _blocks(content):
+        call = block.get("toolUse") if isinstance(block.get("toolUse"), Mapping) else block
+        if isinstance(call.get("name"), str) and (call is not block or block.get("type") == "tool_use"):
+            yield _call(call.get("toolUseId", call.get("id")), call["name"], call.get("input"))
+
+
+def _block_answers(content: Any) -> Iterator[Part]:
+    """Read the answers of tools among a message's content blocks: `tool_result` and `toolResult`."""
+    for block in _blocks(content):
+        if isinstance(answer := block.get("toolResult"), Mapping):
+            yield _answer(answer.get("toolUseId"), None, answer.get("content"))
+        elif block.get("type") == "tool_result":
+            yield _answer(block.get("tool_use_id"), None, block.get("content"))
+
+
+def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(content, Sequence) and not isinstance(content, str | bytes):
+        yield from (block for block in content if isinstance(block, Mapping))
 
 
 def _call(id_: object, name: str, arguments: object) -> Part:

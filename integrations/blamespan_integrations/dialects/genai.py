@@ -3,6 +3,7 @@
 Now: `gen_ai.input.messages` and `gen_ai.output.messages`, on the span or on its
 `gen_ai.client.inference.operation.details` event. Before: `gen_ai.prompt.0.content` and the like, one span event
 per message (`gen_ai.user.message`, `gen_ai.choice`), or two (`gen_ai.content.prompt`, `gen_ai.content.completion`).
+Strands writes those events on tools, too, with Bedrock's content blocks as JSON text.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
 from blamespan_integrations.dialects._values import as_text, parse_structure, tokens
 
+_RUN_OPERATIONS = (words.OPERATION_WORKFLOW, "invoke_swarm", "invoke_graph")
 _MODEL_OPERATIONS = ("chat", "text_completion", "generate_content", "completion")
 _USAGE = (words.INPUT_TOKENS, words.OUTPUT_TOKENS)
 _OLD_USAGE = ("gen_ai.usage.prompt_tokens", "gen_ai.usage.completion_tokens")
@@ -42,7 +44,7 @@ class GenAiDialect:
     def read(self, span: Span) -> SpanReading | None:
         """Read one span by its operation."""
         operation = span.text(words.OPERATION)
-        if operation == words.OPERATION_WORKFLOW:
+        if operation in _RUN_OPERATIONS:
             return SpanReading(
                 role="run",
                 name=span.text(words.AGENT_NAME) or span.text(words.WORKFLOW_NAME) or "",
@@ -52,7 +54,7 @@ class GenAiDialect:
         if operation == words.OPERATION_AGENT:
             return agent(span)
         if operation == words.OPERATION_TOOL:
-            return tool(span)
+            return None if _is_transfer(span) else tool(span)
         if operation in _MODEL_OPERATIONS:
             return model(span)
         is_model = words.REQUEST_MODEL in span.attributes or words.INPUT_TOKENS in span.attributes
@@ -74,9 +76,19 @@ def agent(span: Span) -> SpanReading:
     )
 
 
+def _is_transfer(span: Span) -> bool:
+    """Check whether this is the tool by which Google's ADK hands over: the model's call of it says the same."""
+    return span.text(words.TOOL_NAME) == "transfer_to_agent" and span.status != "error"
+
+
 def tool(span: Span) -> SpanReading:
     """Read a tool's span."""
     arguments, result = span.attributes.get(words.TOOL_ARGUMENTS), span.attributes.get(words.TOOL_RESULT)
+    for event in span.events:
+        if event.name == "gen_ai.tool.message" and arguments is None:
+            arguments = event.attributes.get("content")
+        elif event.name == "gen_ai.choice" and result is None:
+            result = _texts_of_blocks(event.attributes.get("message"))
     return SpanReading(
         role="tool",
         name=span.text(words.TOOL_NAME) or span.name.removeprefix("execute_tool "),
@@ -150,8 +162,9 @@ def _read_prompt_event(event: SpanEvent) -> Iterator[Message]:
 def _read_choice_event(event: SpanEvent) -> Iterator[Message]:
     if event.name == "gen_ai.choice":
         body = _body(event)
-        message = parse_structure(body.get("message"))
-        yield from _of_event({"role": "assistant", **(message if isinstance(message, Mapping) else body)})
+        message = parse_or_keep(body.get("message"))
+        fields = message if isinstance(message, Mapping) else {**body, "content": body.get("content", message)}
+        yield from _of_event({"role": "assistant", **fields})
     elif event.name == "gen_ai.content.completion":
         yield from _of_content(event.attributes.get("gen_ai.completion"), "assistant")
 
@@ -174,6 +187,14 @@ def parse_or_keep(value: object) -> Any:
 def _of_event(fields: Mapping[str, Any]) -> list[Message]:
     fields = {**fields, "tool_call_id": fields.get("tool_call_id", fields.get("id"))}
     return messages_in([fields])
+
+
+def _texts_of_blocks(value: object) -> object:
+    """Join the texts of Bedrock's content blocks; anything else is given back as it is."""
+    blocks = parse_structure(value)
+    if not isinstance(blocks, list) or not all(isinstance(block, Mapping) and len(block) == 1 for block in blocks):
+        return value
+    return "\n".join(as_text(part) for block in blocks for part in block.values())
 
 
 def _of_content(value: object, role: str) -> list[Message]:

@@ -1,7 +1,7 @@
-"""OpenInference: AutoGen AgentChat, LangChain and LangGraph, OpenAI Agents, CrewAI, and its model clients.
+"""OpenInference: AutoGen AgentChat, LangChain and LangGraph, OpenAI Agents, CrewAI, LlamaIndex, smolagents, model clients.
 
 Source: openinference-semantic-conventions 0.1.42 and the instrumentations' own keys (`graph.node.id`,
-`participant_names`, `crew_*`).
+`participant_names`, `crew_*`, `smolagents.*`) and span names (LlamaIndex's methods).
 """
 
 from __future__ import annotations
@@ -71,18 +71,34 @@ def _chain(span: Span, metadata: Mapping[str, Any]) -> SpanReading:
 def _tool(span: Span) -> SpanReading | None:
     if "tool.name" not in span.attributes and span.name.startswith("handoff to "):
         return None  # OpenAI Agents: the call of the tool that hands over says the same
+    if span.scope.name.endswith(".smolagents") and span.text("tool.name") == "final_answer":
+        return None  # the span of the agent that answers says the same
     raw_input = span.attributes.get("input.value")
     result = span.attributes.get("output.value")
     read = parse_structure(raw_input)
-    if isinstance(read, Mapping) and "kwargs" not in read and "input_str" not in read:
-        arguments: str | None = as_text(raw_input)
+    if isinstance(read, Mapping) and isinstance(read.get("kwargs"), Mapping) and read.keys() <= _CALL_KEYS:
+        arguments: str | None = as_text({key: value for key, value in read["kwargs"].items() if not _is_object(value)})
+    elif isinstance(read, Mapping) and "kwargs" not in read and "input_str" not in read:
+        arguments = as_text(raw_input)
     else:
         arguments = _written_arguments(span, raw_input)
+    output = parse_structure(result)
+    if isinstance(output, Mapping) and "raw_output" in output:  # LlamaIndex
+        result = as_text(output["raw_output"])
     metadata = parse_structure(span.attributes.get("metadata"))
     name = span.text("tool.name") or span.name
     return _langgraph.tool(
         name, metadata if isinstance(metadata, Mapping) else {}, arguments, result, span.attributes.get("tool_call.id")
     )
+
+
+_CALL_KEYS = {"args", "kwargs", "sanitize_inputs_outputs"}
+"""What LlamaIndex and smolagents call their tools with."""
+
+
+def _is_object(value: object) -> bool:
+    """Check whether an argument is an object of the framework's, written down as Python writes it."""
+    return isinstance(value, str) and value.startswith("<") and " object at 0x" in value
 
 
 def _written_arguments(span: Span, raw_input: object) -> str | None:
@@ -97,7 +113,9 @@ def _agent(span: Span) -> SpanReading:
     output = span.attributes.get("output.value")
     messages = _crew_output(output) or messages_in(output)
     name = span.text("agent.name") or span.text("graph.node.id") or span.name
-    if "agent.name" not in span.attributes and "graph.node.id" not in span.attributes:
+    if "smolagents.max_steps" in span.attributes:
+        name = span.name.removesuffix(".run")
+    elif "agent.name" not in span.attributes and "graph.node.id" not in span.attributes:
         return SpanReading(role="run", name=name)  # OpenAI Agents: the whole workflow
     return SpanReading(
         role="agent",
@@ -109,8 +127,13 @@ def _agent(span: Span) -> SpanReading:
     )
 
 
-def _run(span: Span) -> SpanReading:
+def _run(span: Span) -> SpanReading | None:
     attributes = span.attributes
+    if span.scope.name.endswith(".smolagents"):
+        return None  # a step within an agent
+    if span.name.endswith(".run_agent_step"):  # LlamaIndex: one call of an agent's model
+        agent = _CURRENT_AGENT.search(as_text(attributes.get("input.value")))
+        return SpanReading(role="agent", name=agent[1] if agent else span.name.partition(".")[0])
     participants = names(attributes.get("participant_names")) or _crew_agents(attributes.get("crew_agents"))
     return SpanReading(
         role="run" if participants else "chain",
@@ -119,6 +142,10 @@ def _run(span: Span) -> SpanReading:
         outputs=messages_in(attributes.get("output.value")) if participants else (),
         participants=participants,
     )
+
+
+_CURRENT_AGENT = re.compile(r"current_agent_name='([^']+)'\)\"}$")
+"""At the end of what a step of a LlamaIndex workflow was given, as Python writes it down."""
 
 
 def _read_input(value: object) -> list[Message]:

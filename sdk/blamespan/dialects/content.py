@@ -223,10 +223,20 @@ def _as_spoken(messages: Sequence[Message], run: Sequence[SpanReading]) -> Spoke
     calls = [part for part in messages[-1].parts if part.get("type") == "tool_call"]
     executed = {tool.name for tool in run}
     for part in calls:
-        match = _HANDOFF.fullmatch(str(part.get("name")))
-        if match and part.get("name") not in executed:
-            return Spoken(messages[-1:], kind="handoff", recipients=(match[1],))
+        target = _handoff_target(part)
+        if target and part.get("name") not in executed:
+            return Spoken(messages[-1:], kind="handoff", recipients=(target,))
     return Spoken(messages)
+
+
+def _handoff_target(call: Part) -> str | None:
+    """Name the agent that a call hands over to: it stands in the tool's name or, of Google's ADK, in its arguments."""
+    match = _HANDOFF.fullmatch(str(call.get("name")))
+    if match is None or match[1] != "agent":
+        return match[1] if match else None
+    arguments = call.get("arguments")
+    name = arguments.get("agent_name") if isinstance(arguments, Mapping) else None
+    return name if isinstance(name, str) else match[1]
 
 
 def _unseen(outputs: Sequence[Message], inputs: Sequence[Message]) -> Sequence[Message]:
