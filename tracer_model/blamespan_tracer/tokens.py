@@ -1,7 +1,6 @@
 """How text is cut: the ends of long texts, sentences, numbers, words, and tokens as hashes.
 
-All that reads words of a run cuts them here. There are two cuts, because two sets of weights were trained, with one
-each:
+All that reads words of a run cuts them here. There are two cuts, as two sets of weights were trained with one each:
 
 - `find_words` cuts a text into words, identifiers, numbers and the few marks that say something. Checks and quotes
   are made of them.

@@ -6,15 +6,25 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blamespan.errors import TracerUnavailable
 from blamespan.tracers import Tracer, load_tracer
+from blamespan_lab.train.lexical import choose_thresholds
 from blamespan_tracer.alternatives import lexical
 from blamespan_tracer.alternatives.evidence import MAX_QUOTE_CHARS
-from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexical import (
+    LexicalTracer,
+    Thresholds,
+    answer_weights,
+    begin_shares,
+    decide,
+    suspicion,
+)
+from blamespan_tracer.numeric import sigmoid
 from tests.tracer_model.runs import recorded, trace
 
 TRACER = LexicalTracer.bundled()
@@ -156,3 +166,94 @@ def test_missing_bundled_weights_say_what_to_do(monkeypatch: pytest.MonkeyPatch,
 def test_bundled_weights_are_small() -> None:
     """They travel in every wheel."""
     assert lexical.BUNDLED.stat().st_size < 8_000_000
+
+
+def table(*rows: list[float]) -> np.ndarray:
+    return np.array(rows, np.float32)
+
+
+def test_modes_past_the_threshold_are_reported() -> None:
+    """Several modes of one agent may pass; an agent without any is not named."""
+    assert decide([table([0.3, 0.25, 0.5], [0.1, 0.0, 0.4])], Thresholds(0.2, 0.9)) == [{(0, 0), (0, 1)}]
+
+
+def test_likely_agent_is_reported_with_its_likeliest_mode() -> None:
+    """An agent that is surely at fault is named even if no single mode is likely."""
+    assert decide([table([0.3, 0.1, 0.5], [0.1, 0.15, 0.95])], Thresholds(0.2, 0.9)) == [{(0, 0), (1, 1)}]
+
+
+def test_likeliest_pair_is_always_reported() -> None:
+    """A verdict without any mode would say nothing."""
+    assert decide([table([0.01, 0.02, 0.1])], Thresholds(0.5, 0.9)) == [{(0, 1)}]
+
+
+def test_runs_are_decided_each_by_itself() -> None:
+    """What is reported of a run does not depend on the runs beside it, and rows count from its own first agent."""
+    runs = [
+        table([0.01, 0.02, 0.1], [0.03, 0.01, 0.1]),
+        table([0.3, 0.1, 0.5]),
+        table([0.0, 0.1, 0.95], [0.1, 0.2, 0.3], [0.0, 0.0, 0.0]),
+    ]
+
+    decided = decide(runs, Thresholds(0.2, 0.9))
+
+    assert decided == [{(1, 0)}, {(0, 0)}, {(0, 1), (1, 1)}]
+    assert decided == [pairs for run in runs for pairs in decide([run], Thresholds(0.2, 0.9))]
+
+
+def test_thresholds_separate_what_can_be_separated() -> None:
+    """Where one threshold tells all pairs right, the choice gets every run right."""
+    runs = [table([0.28, 0.02, 0.1], [0.05, 0.02, 0.1]), table([0.02, 0.25, 0.1], [0.02, 0.03, 0.1])]
+    labels = [frozenset({(0, 0)}), frozenset({(0, 1)})]
+
+    chosen = choose_thresholds(runs, labels)
+
+    assert decide(runs, chosen) == labels
+
+
+def test_sigmoid_never_overflows() -> None:
+    """Log-odds of any size are probabilities, without a warning."""
+    assert sigmoid(np.array([-1e30, 0, 1e30], np.float32)).tolist() == [0, 0.5, 1]
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=60))
+def test_shares_add_up_to_one(scores: list[float]) -> None:
+    """Whatever the scores, all of the agent's blame is shared out, and none is negative."""
+    shares = begin_shares(scores)
+
+    assert sum(shares) == pytest.approx(1)
+    assert min(shares) >= 0
+
+
+def test_equal_steps_have_equal_hazards() -> None:
+    """Where nothing tells three steps apart, each begins the fault with chance 1/3, if none before it did."""
+    assert begin_shares([0, 0, 0]) == pytest.approx([9 / 19, 6 / 19, 4 / 19])
+
+
+def test_scale_of_scores_does_not_matter() -> None:
+    """Longer texts give larger scores; only how a step compares with the others counts."""
+    assert begin_shares([0.8, 4.0, 1.6]) == pytest.approx(begin_shares([0.1, 0.5, 0.2]))
+
+
+def test_first_of_two_suspicious_steps_takes_more() -> None:
+    """Later suspicious steps are mostly consequences of the first."""
+    shares = begin_shares([0, 3, 3, 0])
+
+    assert shares[1] == max(shares)
+    assert shares[1] > 1.5 * shares[2]
+
+
+def test_step_that_stands_out_beats_earlier_ones() -> None:
+    """A clear anomaly is not outvoted by harmless steps before it."""
+    shares = begin_shares([0, 0, 0, 9, 0])
+
+    assert shares[3] == max(shares)
+
+
+def test_suspicion_weighs_modes_by_their_probability() -> None:
+    """Contributions to a likely mode count; those to an impossible one do not."""
+    by_step = np.array([[1, 5, 0.5], [2, 0, 0]], np.float32)
+
+    weights = answer_weights(np.array([[0.4, 0.0, 0.5]], np.float32))
+
+    assert suspicion(by_step, weights).tolist() == [1.25, 2.0]

@@ -101,25 +101,6 @@ def test_suspects_without_evidence_are_no_culprits(tracer: AutoTracer) -> None:
         assert all(step.by_evidence is not None and 0 <= step.by_evidence <= step.score for step in verdict.steps)
 
 
-def test_order_and_company_change_no_verdict(tracer: AutoTracer) -> None:
-    """The same run gives the same verdict alone, in any company and in any order."""
-    runs = [replace(_with_mistake(step, "HX48213", "HX48273"), trace_id=f"{step + 1:032x}") for step in range(4)]
-
-    together = tracer.attribute(runs)
-
-    assert together == tracer.attribute(runs[::-1])[::-1] == [tracer.attribute([run])[0] for run in runs]
-
-
-@pytest.mark.parametrize(
-    "contents", [(), ("",), ("\x00\ud800",), ("漢字 12 " * 50, "漢字 13"), ("x" * 1_000_000, "1" * 1_000_000)]
-)
-def test_odd_runs_are_judged_or_passed_over(tracer: AutoTracer, contents: tuple[str, ...]) -> None:
-    """Whatever a run is like, there is one verdict or one reason for none."""
-    [verdict] = tracer.attribute([_run(*contents)])
-
-    assert verdict.abstained or sum(step.score for step in verdict.steps) == pytest.approx(1)
-
-
 def test_auto_is_the_default() -> None:
     """Who names no tracer gets this one, with its weights named."""
     tracer = load_tracer()

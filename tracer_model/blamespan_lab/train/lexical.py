@@ -31,8 +31,8 @@ from blamespan_lab.agent_names import labelled_pairs
 from blamespan_lab.recipes import Count, Listed, PositiveNumber
 from blamespan_lab.recorded_runs import is_held_out, read_runs
 from blamespan_lab.statistics import expected_calibration_error, f1, platt, separation
-from blamespan_tracer.alternatives.decision import Floats, Pair, Thresholds, decide
 from blamespan_tracer.alternatives.features import AgentFeatures, agent_features
+from blamespan_tracer.alternatives.lexical import Floats, Pair, Thresholds, decide
 from blamespan_tracer.alternatives.lexicon import SEAT_WEIGHT, Lexicon, question_digest, scaled
 from blamespan_tracer.numeric import sigmoid
 

@@ -16,11 +16,9 @@ from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import NO_TEXT, abstention_reason
-from blamespan_tracer.alternatives.decision import Thresholds, decide
 from blamespan_tracer.alternatives.evidence import quote_steps
 from blamespan_tracer.alternatives.features import AgentFeatures, in_batches, read_batch
 from blamespan_tracer.alternatives.lexicon import AgentScores, Lexicon
-from blamespan_tracer.alternatives.shares import answer_weights, begin_shares, suspicion
 from blamespan_tracer.modes import can_show
 from blamespan_tracer.numeric import sigmoid
 
@@ -29,10 +27,23 @@ BUNDLED = Path(__file__).parent / "weights" / "lexical.safetensors"
 _LEAST = 1e-6
 """Smallest relative odds and share: an agent that can be blamed is never wholly cleared, so no verdict divides by 0."""
 
+_FLOOR = 1e-6
+"""Smallest spread of suspicion that still tells steps apart."""
+
 _NO_IDEA = 0.5
 """Failure score of a run of one agent: AEGIS's lone agents are all at fault, so nothing tells a sound one."""
 
 Floats: TypeAlias = NDArray[np.float32]
+Pair: TypeAlias = tuple[int, int]
+"""Row of an agent and column of a mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Probabilities from which on a mode of an agent, and an agent with its likeliest mode, are reported."""
+
+    mode: float
+    agent: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,7 @@ class LexicalTracer:
     What its numbers mean:
 
     - An agent's share of the blame is how likely it is the culprit *if exactly one agent is*: its odds of
-      being at fault over the sum of everybody's. The share of its steps follows `blamespan_tracer.alternatives.shares`.
+      being at fault over the sum of everybody's. The share of its steps follows `begin_shares`.
     - `failure_score` is how likely the run failed by an agent's fault, judged by its most suspected agent and
       calibrated on held-out questions, failed runs against the same runs without their culprits, half of
       each; 0.5 for a run of one agent. These are AEGIS's runs: on teams unlike its own it is a hint, not an alarm
@@ -186,3 +197,91 @@ class LexicalTracer:
             ],
             evidence=quote_steps(case.trace, [share / total for share in case.shares]),
         )
+
+
+def decide(runs: Sequence[Floats], thresholds: Thresholds) -> list[frozenset[Pair]]:
+    """Choose what to report of each run: at least the likeliest pair.
+
+    Dims: A agents of a run, M modes.
+
+    Args:
+        runs: Per run (A, M + 1), the last column for being at fault at all. A is at least 1.
+        thresholds: From which probability on.
+    """
+    if not runs:
+        return []
+    table, sizes = np.concatenate(runs), np.array([len(run) for run in runs])
+    run_of, first = np.repeat(np.arange(len(runs)), sizes), np.cumsum(sizes) - sizes
+    modes, at_fault = table[:, :-1], table[:, -1]
+    chosen = modes >= thresholds.mode
+    suspects = np.flatnonzero(at_fault >= thresholds.agent)
+    chosen[suspects, modes[suspects].argmax(axis=1)] = True
+    for run in np.flatnonzero(~np.logical_or.reduceat(chosen.any(axis=1), first)).tolist():
+        likeliest = int(runs[run][:, :-1].argmax())
+        chosen[first[run] + likeliest // modes.shape[1], likeliest % modes.shape[1]] = True
+    pairs: list[set[Pair]] = [set() for _ in runs]
+    row, column = np.nonzero(chosen)
+    of = run_of[row]
+    for run, agent, mode in zip(of.tolist(), (row - first[of]).tolist(), column.tolist(), strict=True):
+        pairs[run].add((agent, mode))
+    return list(map(frozenset, pairs))
+
+
+def suspicion(by_step: Floats, weight: Floats) -> Floats:
+    """Sum up what each step's words add to the case against its agent.
+
+    Dims: S steps, K answers (every mode, then being at fault at all).
+
+    Args:
+        by_step: (S, K) what each step adds to the log-odds.
+        weight: (S, K) the `answer_weights` of who took it.
+
+    Returns:
+        (S,) the modes' contributions, each weighed by how likely the mode is, plus those to `at fault`.
+    """
+    case: Floats = (by_step * weight).sum(axis=1)
+    return case
+
+
+def answer_weights(probabilities: Floats) -> Floats:
+    """Return how much each answer counts in the case against an agent.
+
+    Args:
+        probabilities: (A, K) of each of A agents, all its steps together; the last for being at fault at all.
+
+    Returns:
+        (A, K) the modes' probabilities, scaled to add up to 1, and that of being at fault as it is.
+    """
+    weights = probabilities.copy()
+    weights[:, :-1] /= np.maximum(probabilities[:, :-1].sum(axis=1, keepdims=True), np.float32(_FLOOR))
+    return weights
+
+
+def begin_shares(scores: Sequence[float]) -> list[float]:
+    """Share one agent's blame over its steps, in order; the first step that looks wrong takes most.
+
+    What goes wrong early is repeated, built on and reported later, so later suspicious steps are mostly consequences.
+    Each step therefore has a hazard, the chance that it is wrong given that nothing was before, and a step's share is
+    the chance that the fault *begins* there.
+
+    Before any evidence each of S steps has hazard 1 / S: one of them is expected to begin the fault.
+    A step that looks worse than the agent's others by one standard deviation has e times the odds.
+
+    Args:
+        scores: (S,) suspicion of each step, at least one; only how they compare matters, not their scale.
+
+    Returns:
+        (S,) adding up to 1.
+    """
+    n_steps = len(scores)
+    if n_steps == 1:
+        return [1.0]
+    mean = sum(scores) / n_steps
+    spread = max(math.sqrt(sum((score - mean) ** 2 for score in scores) / n_steps), _FLOOR)
+    begins, nothing_before = [], 1.0
+    for score in scores:
+        hazard = 0.5 * (1 + math.tanh(0.5 * ((score - mean) / spread - math.log(n_steps - 1))))
+        begins.append(hazard * nothing_before)
+        nothing_before *= 1 - hazard
+    total = sum(begins)
+    return [share / total for share in begins]

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
+from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST
-from blamespan_lab.measure.aegis import evaluate_aegis
+from blamespan_lab.measure.aegis import evaluate_aegis, tfidf_answers
 from blamespan_lab.recorded_runs import read_runs
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from tests.tracer_model.runs import trace
@@ -89,6 +90,24 @@ def test_random_baseline_repeats() -> None:
     found = [evaluate_aegis(RUNS, VERDICTS, tracer=WHO)["baselines"]["random"] for _ in range(2)]
 
     assert found[0] == found[1]
+
+
+def test_baseline_of_words_learns_what_they_say() -> None:
+    """Who says in training what the culprit says is answered with its mode; who says nothing of that is not."""
+    words = {"FM-1.1": "I skip the second part", "FM-3.3": "Verified without looking"}
+    training = [
+        RecordedRun(
+            f"t:{number}",
+            trace(("Solver", words[code]), ("Critic", "fine so far"), number=number + 1, task=f"question {number}"),
+            (Fault("Solver", AEGIS[code]),),
+        )
+        for number in range(60)
+        for code in (list(words)[number % 2],)
+    ]
+
+    assert tfidf_answers(training, training[:2]) == [{("Solver", "FM-1.1")}, {("Solver", "FM-3.3")}]
+    with pytest.raises(ConfigError, match="expected words that 3 agents of the training file say"):
+        tfidf_answers(training[:1], training)
 
 
 @pytest.mark.data
