@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from agent_framework import AgentResponse, Message, Workflow, tool
-from agent_framework_orchestrations import GroupChatBuilder, SequentialBuilder
+from agent_framework_orchestrations import GroupChatBuilder, HandoffBuilder, SequentialBuilder
 
 import blamespan
 from blamespan.guarding.policy import Policy, parse_policy
@@ -195,6 +195,23 @@ def test_forbidden_tool_is_not_called() -> None:
 
     assert paid == [9]
     assert "was not" in refused.text
+
+
+def test_forbidden_hand_over_does_not_take_place(recorder: SpanRecorder) -> None:
+    """Whom a policy does not let an agent hand over to is not reached; whom it does is."""
+
+    def run(*allowed: str) -> list[str]:
+        recorder.clear()
+        options = {"require_per_service_call_history_persistence": True}
+        desk = agent("desk", call("handoff_to_expert"), "I cannot.", **options)
+        expert = agent("expert", "at nine", **options)
+        builder = HandoffBuilder(name="harbour", participants=[desk, expert]).with_start_agent(desk)
+        with blamespan.guard(policy(agents={"desk": {"recipients": list(allowed)}})):
+            asyncio.run(builder.add_handoff(desk, [expert]).add_handoff(expert, [desk]).build().run("When?"))
+        return [f"{step.agent}: {step.kind}" for step in rebuild(recorder.spans()).steps]
+
+    assert run("expert") == ["desk: handoff", "expert: message"]
+    assert run("clerk") == ["desk: tool_call", "desk: tool_result", "desk: message"]
 
 
 def test_person_is_asked_by_the_guards_own_function() -> None:

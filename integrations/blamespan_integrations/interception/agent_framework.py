@@ -1,9 +1,9 @@
 """Hooks at the boundaries of Microsoft Agent Framework.
 
-A model's input and answer at its chat client, and a tool's answer at the tool. Not hooked: who hears a message and who
-is next (a hand-over is judged as the call of its tool, in the model's answer), what executors say that ask no model,
-an agent's instructions (they are an option, no message), chat clients that are no `BaseChatClient`, and asking a person
-through the framework: where a policy says `ask`, the guard's own `ask` is asked, and without one the step is refused.
+A model's input and answer at its chat client, a tool's answer at the tool, and a hand-over where an agent asks for it.
+Not hooked: who else hears a message and who is next, what executors say that ask no model, an agent's instructions
+(they are an option, no message), chat clients that are no `BaseChatClient`, and asking a person through the framework:
+where a policy says `ask`, the guard's own `ask` is asked, and without one the next action is taken.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from functools import partial
+from importlib.util import find_spec
+from pkgutil import resolve_name
 from typing import Any
 
 from agent_framework import (
@@ -42,6 +44,7 @@ from blamespan_integrations.interception._offering import (
     make_exception,
     note_tool,
     note_tool_call,
+    read_nothing,
     speaker_turn,
     tool_at_work,
 )
@@ -59,8 +62,12 @@ class AgentFrameworkHooks(SplicedHooks):
         put(FunctionTool, "__init__", note_tool)
         known_tools.watch(FunctionTool)
         put(Workflow, "run", partial(_inside, _enter_workflow))
+        if find_spec("agent_framework_orchestrations") is not None:
+            put(resolve_name(_HANDOFFS), "process", around(_hand_over))
         cover(BaseAgent, {"run": partial(_inside, _enter_agent)})
 
+
+_HANDOFFS = "agent_framework_orchestrations._handoff:_AutoHandoffMiddleware"
 
 _Enter = Callable[[Any], Callable[[], AbstractContextManager[None]] | None]
 """Makes what makes the context manager within which something runs; None where nothing is to hold."""
@@ -174,6 +181,21 @@ async def _invoke(original: Original, self: Any, *args: Any, **kwargs: Any) -> A
         return await call()
     note_tool_call(call_id)
     return await tool.use(original, call, _read_result, _write_result)
+
+
+async def _hand_over(original: Original, self: Any, context: Any, *rest: Any, **kwargs: Any) -> Any:
+    """Offer what stands in place of calling a tool that hands over: one that is refused tells the agent why."""
+    name, call = context.function.name, partial(original, self, context, *rest, **kwargs)
+    target = self._handoff_functions.get(name)
+    if not active() or target is None:
+        return await call()
+
+    def refuse(_: object, answer: Answer) -> None:
+        context.result = _write_result(None, answer)
+
+    arguments, call_id = format_arguments(dict(context.arguments or {})), context.metadata.get("call_id") or ""
+    tool = OfferedTool(name, _speaker(), arguments, context.function, handoff_to=target, call_id=call_id)
+    return await tool.use(original, call, read_nothing, refuse)
 
 
 def _read_result(result: Any) -> str | None:
