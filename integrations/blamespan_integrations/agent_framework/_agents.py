@@ -21,7 +21,7 @@ from blamespan_integrations.agent_framework._convert import (
     split_calls,
     usage_of,
 )
-from blamespan_integrations.agent_framework._executors import USER, ExecutorTurn
+from blamespan_integrations.agent_framework._executors import ExecutorTurn
 from blamespan_integrations.agent_framework._frames import (
     Frame,
     Make,
@@ -30,6 +30,7 @@ from blamespan_integrations.agent_framework._frames import (
     trace_memory,
     unique,
 )
+from blamespan_integrations.agent_framework._runs import USER
 from blamespan_integrations.recording import Recorder, RunSpan, StepRef, around
 from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.recorder import RUN_KEY
