@@ -25,13 +25,18 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = {"AutoGen": "autogen", "LangGraph": "langgraph", "both": "demo"}
+EXTRAS = {"AutoGen": "autogen", "LangGraph": "langgraph", "Agent Framework": "agent-framework", "both": "demo"}
 TESTS = {"both": ("tests/sdk", "tests/integrations")}
-SHOWN = ("autogen-agentchat", "langgraph", "langchain-core", "opentelemetry-sdk")
+SHOWN = ("agent-framework-core", "autogen-agentchat", "langgraph", "langchain-core", "opentelemetry-sdk")
 """Whose versions tell rows apart."""
 LINTERS = re.compile("mypy|ruff|.*stubs|types-.*")
-FOREIGN = {"AutoGen": re.compile("langchain|langgraph"), "LangGraph": re.compile("autogen"), "both": re.compile("(?!)")}
-"""Tools that would bring the other framework along."""
+FOREIGN = {
+    "AutoGen": re.compile("langchain|langgraph|agent-framework"),
+    "LangGraph": re.compile("autogen|agent-framework"),
+    "Agent Framework": re.compile("autogen|langchain|langgraph"),
+    "both": re.compile("(?!)"),
+}
+"""Tools that would bring another framework along."""
 NEIGHBOURS = re.compile("openinference|opentelemetry-instrumentation|otlp-json-file")
 """Others' instrumentations and exporters; their newest ask for a newer OpenTelemetry than our lowest."""
 LIMIT_S = 1_800

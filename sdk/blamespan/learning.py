@@ -96,8 +96,9 @@ def learn(
 
     Args:
         program: `module:factory`, or the factory, which other processes import by its name. It takes no argument and
-            gives an AutoGen team or agent, a compiled LangGraph graph, or a function of the task. Where its attribute
-            `sandbox` is true its tools run whenever they are called; else faulty runs are answered from recordings.
+            gives an AutoGen team or agent, a compiled LangGraph graph, an Agent Framework workflow or agent, or a
+            function of the task. Where its attribute `sandbox` is true its tools run whenever they are called; else
+            faulty runs are answered from recordings.
         tasks: What the program is asked.
         check: `module:function` or the function of (answer, task): whether the answer is right. Without it, the
             factory's attribute `check` is taken, if it has one.

@@ -16,6 +16,7 @@ from typing import Any
 from blamespan.errors import ConfigError, MissingExtra
 
 PARTS = {
+    "agent_framework_hooks": "blamespan_integrations.interception.agent_framework:AgentFrameworkHooks",
     "autogen_hooks": "blamespan_integrations.interception.autogen:AutoGenHooks",
     "apply_checks": "blamespan_tracer.checks.in_use:apply_checks_in_use",
     "default_store": "blamespan_collector.local_runs:default_store",
@@ -43,6 +44,7 @@ PARTS = {
 }
 """Where the parts are that `blamespan` takes from a package that imports it, by name."""
 _PACKAGES_OF_EXTRA = {
+    "agent-framework": ("agent_framework",),
     "autogen": ("autogen_agentchat", "autogen_core"),
     "langgraph": ("langchain_core", "langgraph"),
     "collector": (

@@ -63,7 +63,7 @@ def retry(
 
     Args:
         factory: Makes what is run, or its name as `module:factory`. It takes no argument and gives an AutoGen team or
-            agent, a compiled LangGraph graph, or a function of the task.
+            agent, a compiled LangGraph graph, an Agent Framework workflow or agent, or a function of the task.
         task: What the program is asked.
         budget: Most attempts, the first one included.
         check: Tells of (answer, task) whether the answer is right. Without it, the factory's attribute `check` is

@@ -12,12 +12,16 @@ from agent_framework import (
     AgentExecutor,
     AgentExecutorRequest,
     AgentExecutorResponse,
+    AgentMiddleware,
     AgentResponse,
+    AgentSession,
     Case,
+    Content,
     Default,
     Executor,
     FileCheckpointStorage,
     InMemoryCheckpointStorage,
+    Message,
     WorkflowBuilder,
     WorkflowContext,
     WorkflowExecutor,
@@ -28,6 +32,7 @@ from agent_framework import (
     workflow,
 )
 from agent_framework_orchestrations import (
+    AgentRequestInfoResponse,
     ConcurrentBuilder,
     GroupChatBuilder,
     GroupChatState,
@@ -772,3 +777,135 @@ async def test_checkpoint_of_another_process(recorder: SpanRecorder, tmp_path: A
     one, two = named(recorder, "invoke_workflow")
     assert [link.span_id for link in two.links] == [one.span_id]
     assert two.text(words.RUN_TASK) == "hey"
+
+
+@pytest.mark.construct("Agent Framework", "with_request_info: a person reads each answer")
+async def test_answers_that_a_person_reads(recorder: SpanRecorder) -> None:
+    """An agent's answer goes to the user at which the run waits; approved, it goes on without being said again."""
+    builder = SequentialBuilder(participants=[agent("a", "one", "one again"), agent("b", "two")])
+    team = builder.with_request_info(agents=["a"]).build()
+    result = await team.run("go")
+    for reply in (AgentRequestInfoResponse.from_strings(["better"]), AgentRequestInfoResponse.approve()):
+        (request,) = result.get_request_info_events()
+        result = await team.run(responses={request.request_id: reply})
+
+    assert result.get_outputs()[-1].text == "two"
+    assert drawn(recorder) == literal("""
+        invoke_workflow Sequential, complete, waits
+        task: go
+        agents: b, a
+        0 a: message 'one' to user, 1+2 tokens
+        invoke_workflow Sequential, complete, waits
+        task: go
+        agents: b, a
+        0 a: message 'one again' to user, 3+2 tokens
+        invoke_workflow Sequential, complete
+        task: go
+        agents: b
+        0 b: message 'two', 2+2 tokens
+        """)
+
+
+@pytest.mark.construct("Agent Framework", "MagenticBuilder: a person reviews the plan")
+async def test_magentic_plan_review(recorder: SpanRecorder) -> None:
+    """The plan goes to the user, and the run with the approval goes on from there."""
+    ledgers = _ledger(is_done=False, instruction="write"), _ledger(is_done=True, instruction="-")
+    manager = agent("manager", "no facts", "ask the writer", *ledgers, "a fine draft")
+    builder = MagenticBuilder(participants=[agent("writer", "a draft")], manager_agent=manager, enable_plan_review=True)
+    team = builder.build()
+    (request,) = (await team.run("write")).get_request_info_events()
+    await team.run(responses={request.request_id: request.data.approve()})
+
+    assert drawn(recorder) == literal("""
+        invoke_workflow Magentic, complete, waits
+        task: write
+        agents: manager, writer
+        0 manager: plan 'no facts', 2+2 tokens
+        1 manager: plan 'ask the writer' to user after 0, 4+2 tokens
+        invoke_workflow Magentic, complete
+        task: write
+        agents: manager, writer
+        0 manager: plan '{"is_request_satisfied": {"reason": "so", "answer": false}, "is_in_loop": {"reason": "so", "answer": false}, "is_progress_being_made": {"reason": "so", "answer": true}, "next_speaker": {"reason": "so", "answer": "writer"}, "instruction_or_question": {"reason": "so", "answer": "write"}}' to writer, 3+2 tokens
+        1 writer: message 'a draft' to manager after 0, 1+2 tokens
+        2 manager: plan '{"is_request_satisfied": {"reason": "so", "answer": true}, "is_in_loop": {"reason": "so", "answer": false}, "is_progress_being_made": {"reason": "so", "answer": true}, "next_speaker": {"reason": "so", "answer": "writer"}, "instruction_or_question": {"reason": "so", "answer": "-"}}' after 1, 5+2 tokens
+        3 manager: message 'a fine draft' after 1 2, 5+2 tokens
+        """)  # noqa: E501
+
+
+@pytest.mark.construct("Agent Framework", "tools called at once")
+async def test_tools_called_at_once(recorder: SpanRecorder) -> None:
+    """Calls of one answer do not build on each other's results."""
+    cities = ("Rome", "Oslo")
+    calls = [
+        Content.from_function_call(call_id=city, name="look_up", arguments=json.dumps({"city": city}))
+        for city in cities
+    ]
+    await agent("a", calls, "done", tools=[look_up]).run("weather?")
+
+    assert drawn(recorder) == literal("""
+        invoke_workflow a, complete
+        task: weather?
+        agents: a
+        0 a: tool_call 'look_up({"city": "Rome"})'
+        1 a: tool_call 'look_up({"city": "Oslo"})'
+        2 a: tool_result 'sunny in Rome' after 0
+        3 a: tool_result 'sunny in Oslo' after 1
+        4 a: message 'done' after 2 3, 4+4 tokens
+        """)
+
+
+@pytest.mark.construct("Agent Framework", "agent middleware that answers itself, or asks twice")
+async def test_agent_middleware(recorder: SpanRecorder) -> None:
+    """Whatever middleware does between, an agent's turn is one message: the one that its caller gets."""
+
+    class Answers(AgentMiddleware):
+        async def process(self, context: Any, call_next: Any) -> None:
+            context.result = AgentResponse(messages=[Message("assistant", ["instead"])])
+
+    class Twice(AgentMiddleware):
+        async def process(self, context: Any, call_next: Any) -> None:
+            await call_next()
+            await call_next()
+
+    instead = await agent("a", "never", middleware=[Answers()]).run("go")
+    second = await agent("b", "one", "two", middleware=[Twice()]).run("go")
+
+    assert (instead.text, second.text) == ("instead", "two")
+    assert drawn(recorder) == literal("""
+        invoke_workflow a, complete
+        task: go
+        agents: a
+        0 a: message 'instead'
+        invoke_workflow b, complete
+        task: go
+        agents: b
+        0 b: message 'two', 2+4 tokens
+        """)
+
+
+@pytest.mark.construct("Agent Framework", "an agent of the program's own class")
+async def test_agent_of_another_class(recorder: SpanRecorder) -> None:
+    """An agent that is no `BaseAgent` speaks by its executor, in order."""
+
+    class Duck:
+        id = name = "duck"
+        description = "quacks"
+
+        def create_session(self, **_: Any) -> AgentSession:
+            return AgentSession()
+
+        get_session = create_session
+
+        async def run(self, messages: Any = None, **_: Any) -> AgentResponse:
+            return AgentResponse(messages=[Message("assistant", ["quack"])])
+
+    await SequentialBuilder(participants=[agent("a", "one"), Duck(), agent("b", "two")]).build().run("go")
+
+    assert drawn(recorder) == literal("""
+        invoke_workflow Sequential, complete
+        task: go
+        agents: a, duck, b
+        0 a: message 'one' to duck, 1+2 tokens
+        1 duck: message 'quack' to b after 0
+        2 b: message 'two' after 0 1, 3+2 tokens
+        """)

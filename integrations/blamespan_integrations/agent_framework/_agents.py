@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from agent_framework import AgentResponse
+from agent_framework import AgentResponse, Content
 from agent_framework import Message as FrameworkMessage
 from opentelemetry import context as otel_context
 from opentelemetry import trace
@@ -21,7 +21,7 @@ from blamespan_integrations.agent_framework._convert import (
     split_calls,
     usage_of,
 )
-from blamespan_integrations.agent_framework._executors import USER, ExecutorTurn
+from blamespan_integrations.agent_framework._executors import ExecutorTurn
 from blamespan_integrations.agent_framework._frames import (
     Frame,
     Make,
@@ -30,6 +30,7 @@ from blamespan_integrations.agent_framework._frames import (
     trace_memory,
     unique,
 )
+from blamespan_integrations.agent_framework._runs import USER
 from blamespan_integrations.recording import Recorder, RunSpan, StepRef, around
 from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.recorder import RUN_KEY
@@ -37,6 +38,8 @@ from blamespan_integrations.recording.spans import STEP_CANCELLED
 
 _HANDOFF = "handoff_to_"
 """How the names of tools begin by which an agent hands over."""
+_HANDED = '"handoff_to"'
+"""In the answer that stands in place of calling such a tool."""
 
 
 def agent_start(recorder: Recorder) -> Make:
@@ -226,7 +229,7 @@ class AgentTurn(Frame):
             call
             for call in calls
             if str(call.call_id) not in self.executed | approvals
-            and (str(call.call_id) not in answers or str(call.name).startswith(_HANDOFF))
+            and (str(call.call_id) not in answers or _hands_over(call, answers[str(call.call_id)]))
         ]
         for call in calls:
             answer = answers.get(str(call.call_id))
@@ -237,6 +240,11 @@ class AgentTurn(Frame):
             )
             span.end(result=result_of(answer), error="tool_error" if answer.exception else None)
         return is_open
+
+
+def _hands_over(call: Content, answer: Content) -> bool:
+    """Return whether a call was a hand-over: its answer is made up, and the call is what the agent says."""
+    return str(call.name).startswith(_HANDOFF) and _HANDED in str(result_of(answer))
 
 
 def _messages_of(given: object) -> list[FrameworkMessage]:

@@ -11,19 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_framework import AgentExecutor, AgentExecutorRequest, BaseAgent, WorkflowExecutor, WorkflowMessage
+from agent_framework import AgentExecutor, AgentExecutorRequest, BaseAgent, Message, WorkflowExecutor, WorkflowMessage
 from opentelemetry import context as otel_context
 
 from blamespan.trace import StepKind
 from blamespan_integrations.agent_framework._convert import as_messages, from_payload, payload_text
 from blamespan_integrations.agent_framework._frames import Frame, Make, current_frame, is_cut_short, unique
-from blamespan_integrations.agent_framework._runs import WorkflowRun, is_orchestrator, is_plumbing
+from blamespan_integrations.agent_framework._runs import USER, WorkflowRun, is_orchestrator, is_plumbing
 from blamespan_integrations.recording import Recorder, StepRef
 from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.spans import STEP_CANCELLED
-
-USER = "user"
-"""Who is asked by `request_info`."""
 
 
 class Answered(Protocol):
@@ -187,10 +184,15 @@ class ExecutorTurn(Frame):
 
     def _is_of_others(self, payload: object) -> bool:
         messages = as_messages(payload)
-        if messages and all(self.memory.is_said(message) for message in messages):
+        if messages and all(self.memory.is_said(message) or self._is_of_earlier(message) for message in messages):
             return True
         text = payload_text(payload)
         return (self._answered is not None and self._answered.text == text) or self.memory.is_text_of(self.within, text)
+
+    def _is_of_earlier(self, message: Message) -> bool:
+        """Return whether another one said *message* in the run that this one goes on from."""
+        is_passed_on = is_plumbing(self.owner) and not is_orchestrator(self.owner)
+        return is_passed_on and message.author_name not in (None, self.name)
 
     def _say(self, passed: Sequence[_Passed]) -> StepRef:
         payload = passed[0].payload

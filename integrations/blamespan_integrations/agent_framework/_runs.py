@@ -38,6 +38,8 @@ from blamespan_integrations.recording.objects import SafeReader
 _MAX_TASK_CHARS = 4_096
 """Kept of what a run was asked, for the run that goes on from it."""
 _MOST_CHECKPOINTS = 1_024
+USER = "user"
+"""Who asks a workflow, and is asked by `request_info`."""
 _STAMP = "blamespan.run"
 """Key in a checkpoint's metadata: the run that saved it, as a W3C traceparent."""
 _STAMP_TASK = "blamespan.run.task"
@@ -94,7 +96,7 @@ class WorkflowRun(Frame):
         if asked is None and isinstance(self._responses, Mapping):
             asked = list(self._responses.values())
             asked = asked[0] if len(asked) == 1 else asked
-        task = reader.read_list("task", lambda: from_payload(asked, "user", "user"))
+        task = reader.read_list("task", lambda: from_payload(asked, "user", USER))
         self._task = "\n".join(str(part.get("content", "")) for message in task for part in message.parts)
         self._task = self._task[:_MAX_TASK_CHARS]
         agents = reader.read_list("agents", lambda: _agents_of(workflow))
@@ -236,6 +238,8 @@ def _hearers_of(workflow: Any, executor_id: str) -> list[str]:
     ]
     if is_orchestrator(executor):
         return [*targets, *_managers_of(executor)]
+    if type(executor).__name__.endswith("AgentRequestInfoExecutor"):  # of `with_request_info`
+        return [USER]
     if isinstance(executor, WorkflowExecutor):
         inner = executor.workflow
         start = inner.start_executor_id

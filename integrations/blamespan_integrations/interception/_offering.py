@@ -1,4 +1,4 @@
-"""What the hooks of both frameworks share: offering what passes at a boundary to the listeners that hold there."""
+"""What the hooks of all frameworks share: offering what passes at a boundary to the listeners that hold there."""
 
 from __future__ import annotations
 
@@ -104,6 +104,28 @@ def acts_for() -> tuple[str, ...]:
     """List the agents for which something happens here, the outermost first; else all that may be meant."""
     known = acting_for.get()
     return known if known or current_run.get() is not None else _acting_agents.elsewhere()
+
+
+class SpeakerTurn:
+    """An agent that is about to speak."""
+
+    __slots__ = ("agent", "around", "has_asked", "name")
+
+    def __init__(self, agent: object, name: str, around: tuple[str, ...] = ()) -> None:
+        self.agent = agent
+        self.name = name
+        self.around = around
+        self.has_asked = False
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Hold what holds while it is this agent's turn."""
+        with within(speaker_turn, self), within(acting_for, self.around), within(tool_at_work, None), AtWork(self.name):
+            yield
+
+
+speaker_turn: ContextVar[SpeakerTurn | None] = ContextVar("blamespan-speaker-turn", default=None)
+"""Whose turn it is, where the framework's hooks say so."""
 
 
 class OfferedModelCall:

@@ -8,8 +8,8 @@ decides who is next; and what an agent says that asks no model.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -45,10 +45,9 @@ from blamespan_integrations.interception import _autogen_convert
 from blamespan_integrations.interception._around import Original, around, around_stream, iterate_within, within
 from blamespan_integrations.interception._autogen_convert import find_handoff, tool_names
 from blamespan_integrations.interception._offering import (
-    AtWork,
     OfferedModelCall,
     OfferedTool,
-    acting_for,
+    SpeakerTurn,
     acts_for,
     ask_model,
     format_arguments,
@@ -59,6 +58,7 @@ from blamespan_integrations.interception._offering import (
     offer_mail,
     read_answers,
     read_nothing,
+    speaker_turn,
     stream_model,
     tool_at_work,
 )
@@ -102,32 +102,12 @@ class AutoGenHooks(SplicedHooks):
         put(AssistantAgent, "_execute_tool_call", around(_execute_tool_call))
 
 
-class _SpeakerTurn:
-    """An agent that is about to speak."""
-
-    __slots__ = ("agent", "around", "has_asked", "name")
-
-    def __init__(self, agent: object, name: str, around: tuple[str, ...] = ()) -> None:
-        self.agent = agent
-        self.name = name
-        self.around = around
-        self.has_asked = False
-
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        """Hold what holds while it is this agent's turn."""
-        with within(_turn, self), within(acting_for, self.around), within(tool_at_work, None), AtWork(self.name):
-            yield
-
-
-_turn: ContextVar[_SpeakerTurn | None] = ContextVar("blamespan-speaker-turn", default=None)
-
 _called_as: ContextVar[tuple[Any, str]] = ContextVar("blamespan-called-as", default=(None, ""))
 """The tool that a workbench calls, and the name by which it was asked to."""
 
 
 def _begin_model_call(client: Any, messages: Any, kwargs: dict[str, Any]) -> OfferedModelCall:
-    turn = _turn.get()
+    turn = speaker_turn.get()
     if turn is not None:
         turn.has_asked = True
     tools = tool_names(kwargs.get("tools"))
@@ -266,18 +246,18 @@ async def _on_messages_stream(original: Original, self: Any, *args: Any, **kwarg
         yield item if turn is None else _offer_speech(turn, item)
 
 
-def _begin(agent: Any) -> _SpeakerTurn | None:
+def _begin(agent: Any) -> SpeakerTurn | None:
     """Begin the turn of an agent; one within another agent's turn acts for that one."""
-    turn = _turn.get()
+    turn = speaker_turn.get()
     if not active() or (turn is not None and turn.agent is agent):
         return None
     around = acts_for()
     if turn is not None and isinstance(turn.agent, ChatAgent) and around[-1:] != (turn.name,):
         around = (*around, turn.name)
-    return _SpeakerTurn(agent, agent.name, around)
+    return SpeakerTurn(agent, agent.name, around)
 
 
-def _offer_speech(turn: _SpeakerTurn, item: Any) -> Any:
+def _offer_speech(turn: SpeakerTurn, item: Any) -> Any:
     """Offer what an agent says that has asked no model; executors and people say nothing of their own."""
     listeners = active()
     if not listeners or turn.has_asked or not isinstance(item, Response) or agent_role(turn.agent) != "agent":
@@ -389,7 +369,7 @@ async def _on_message_impl(original: Original, self: Any, *args: Any, **kwargs: 
     with within(current_run, run):
         if not isinstance(self, BaseGroupChatManager):
             return await original(self, *args, **kwargs)
-        with within(_turn, _SpeakerTurn(self, getattr(self, "_name", ""))):
+        with within(speaker_turn, SpeakerTurn(self, getattr(self, "_name", ""))):
             return await original(self, *args, **kwargs)
 
 
@@ -476,5 +456,5 @@ def _find_step(message: BaseChatMessage) -> Where | None:
 
 
 def _speaker() -> str:
-    turn = _turn.get()
+    turn = speaker_turn.get()
     return turn.name if turn is not None else ""

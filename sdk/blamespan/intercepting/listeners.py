@@ -16,7 +16,7 @@ from blamespan.forking import renewed_after_fork
 from blamespan.intercepting.boundaries import ContentT, Hooks, Opportunity, RunScope, Said, Where
 from blamespan.plugins import load_part
 
-_PARTS = ("autogen_hooks", "langgraph_hooks")
+_PARTS = ("agent_framework_hooks", "autogen_hooks", "langgraph_hooks")
 
 
 class Listener(Protocol):
@@ -100,7 +100,8 @@ class _Installed:
         if not self._hooks:
             raise MissingExtra(
                 "injection and guard need a framework to stand in, got none installed. Install one with: "
-                "pip install 'blamespan[autogen]' or pip install 'blamespan[langgraph]'"
+                "pip install 'blamespan[autogen]', pip install 'blamespan[langgraph]' or "
+                "pip install 'blamespan[agent-framework]'"
             ) from (missing[0] if missing else None)
 
 

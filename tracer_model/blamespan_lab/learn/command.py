@@ -58,10 +58,11 @@ def learn(
 ) -> None:
     """Teach the tracer the failures of your own team.
 
-    MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
-    the task. Every task is run as it is; then again with a fault put in, as the budget lasts. Of each failure, the
-    earliest step whose repair makes the run succeed is found by running it again from there. What is learnt is used
-    where it is measurably better on tasks that it has not seen. A killed command goes on where it was.
+    MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, an Agent
+    Framework workflow or agent, or a function of the task. Every task is run as it is; then again with a fault put in,
+    as the budget lasts. Of each failure, the earliest step whose repair makes the run succeed is found by running it
+    again from there. What is learnt is used where it is measurably better on tasks that it has not seen. A killed
+    command goes on where it was.
 
     Tools run in faulty runs only where the factory says `sandbox = True`; else they are answered from recordings.
     """

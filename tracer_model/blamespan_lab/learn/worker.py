@@ -155,7 +155,7 @@ def serve(channel: Channel, program: str, check: str | None, recipe: StressRecip
     """Carry out orders until the parent has gone. The first answer is an error, or None."""
     logging.lastResort = None  # what breaks by a fault is part of the result
     warnings.simplefilter("ignore")
-    for framework in ("autogen_core", "autogen_agentchat"):
+    for framework in ("agent_framework", "autogen_core", "autogen_agentchat"):
         logging.getLogger(framework).addHandler(logging.NullHandler())
     for name in _NOT_OURS:
         os.environ.pop(name, None)

@@ -55,8 +55,9 @@ def replay(
     """Say whether a run ends otherwise if one step is put right.
 
     TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
-    MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
-    the task. Whether an answer is right says --check, or the factory's attribute `check`.
+    MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, an Agent
+    Framework workflow or agent, or a function of the task. Whether an answer is right says --check, or the factory's
+    attribute `check`.
     """
     instead = _instead(text)
     script = read_replayable(trace, which, format_name=format_name).script

@@ -1,4 +1,4 @@
-"""A user's own program, named `module:factory`: an AutoGen team, a LangGraph graph or a function, made anew to run.
+"""A user's own program, named `module:factory`, made anew to run: a team, graph, workflow, agent or function.
 
 A task is handed to it, and its answer is read, by what each can do.
 """
@@ -44,8 +44,9 @@ class UserProgram:
 
     Attributes:
         name: `module:factory`.
-        factory: Makes what is run. It takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph
-            or a function of the task, sync or async; it may be async itself.
+        factory: Makes what is run. It takes no argument and gives an AutoGen team or agent, a compiled LangGraph
+            graph, an Agent Framework workflow or agent, or a function of the task, sync or async; it may be async
+            itself.
         check: Tells whether an answer is right; None where nobody can.
     """
 
@@ -191,8 +192,8 @@ def _runnable(program: Any, name: str) -> Any:
         return program
     hint = "Compile the graph: .compile()" if hasattr(program, "compile") else "Return one of these"
     raise ConfigError(
-        f"the factory {name!r} must give an AutoGen team or agent, a compiled LangGraph graph or a function of the "
-        f"task, got {type(program).__name__!r}. {hint}"
+        f"the factory {name!r} must give an AutoGen team or agent, a compiled LangGraph graph, an Agent Framework "
+        f"workflow or agent, or a function of the task, got {type(program).__name__!r}. {hint}"
     )
 
 
@@ -213,14 +214,22 @@ def is_graph(program: Any) -> bool:
 
 def is_team(program: Any) -> bool:
     """Return whether *program* is an AutoGen team or agent, or is run as they are."""
+    return "task" in _parameters_of_run(program)
+
+
+def is_workflow(program: Any) -> bool:
+    """Return whether *program* is an Agent Framework workflow or agent, or is run as they are."""
+    return bool({"message", "messages"}.intersection(_parameters_of_run(program)[:1]))
+
+
+def _parameters_of_run(program: Any) -> tuple[str, ...]:
     run = getattr(program, "run", None)
     if not callable(run):
-        return False
+        return ()
     try:
-        parameters = inspect.signature(run).parameters
+        return tuple(inspect.signature(run).parameters)
     except (TypeError, ValueError):
-        return False
-    return "task" in parameters
+        return ()
 
 
 def is_runnable(program: Any) -> bool:
@@ -228,7 +237,11 @@ def is_runnable(program: Any) -> bool:
     if inspect.isclass(program):
         return False
     return (
-        is_graph(program) or is_team(program) or callable(getattr(program, "ainvoke", None)) or _takes_a_task(program)
+        is_graph(program)
+        or is_team(program)
+        or is_workflow(program)
+        or callable(getattr(program, "ainvoke", None))
+        or _takes_a_task(program)
     )
 
 
@@ -254,6 +267,8 @@ def start_program(program: Any, task: str, config: Mapping[str, Any] | None = No
         return call(_state(program, task), run_config)
     if is_team(program):
         return program.run(task=task)
+    if is_workflow(program):
+        return program.run(task)
     return program.ainvoke(task) if hasattr(program, "ainvoke") else program(task)
 
 
@@ -261,6 +276,9 @@ def answer_of(result: Any) -> str:
     """Read the answer in what a program gave: a text, a result or state with messages, or a state with one text."""
     if isinstance(result, str):
         return result
+    if hasattr(result, "get_outputs"):  # of a workflow: the last one is its answer
+        outputs = result.get_outputs()
+        return answer_of(outputs[-1]) if outputs else ""
     messages = result.get("messages") if isinstance(result, Mapping) else getattr(result, "messages", None)
     if isinstance(messages, Sequence) and not isinstance(messages, str):
         texts = [text for message in messages if (text := _said(message))]

@@ -43,7 +43,7 @@ def test_a_check_is_named_or_an_attribute_of_the_factory() -> None:
         (f"{_HERE}:missing", "has no 'missing'"),
         (f"{_HERE}:prompts", "must be a factory, a function without arguments, got 'dict'"),
         (f"{_HERE}:SWARM", "must be a factory"),
-        (f"{_HERE}:nothing", "compiled LangGraph graph or a function of the task, got 'int'"),
+        (f"{_HERE}:nothing", "workflow or agent, or a function of the task, got 'int'"),
         (f"{_HERE}:uncompiled", r"Compile the graph: \.compile\(\)"),
         (f"{_HERE}:raises", "raised RuntimeError: no key"),
         (f"{_HERE}:needs", "must take no argument"),

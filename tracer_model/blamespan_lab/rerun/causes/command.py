@@ -116,8 +116,9 @@ def verify(
     """Put suspects right, and say whether the run then succeeds.
 
     TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
-    MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
-    the task. A suspect is confirmed if the run succeeds with its step put right, and fails with it as it was.
+    MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, an Agent
+    Framework workflow or agent, or a function of the task. A suspect is confirmed if the run succeeds with its step put
+    right, and fails with it as it was.
     """
     from blamespan.cores import cores
     from blamespan.labels.file import LabelsFile

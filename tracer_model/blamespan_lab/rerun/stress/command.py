@@ -73,8 +73,9 @@ def stress(
 ) -> None:
     """Put a team through faults, and say what it withstands.
 
-    PROGRAM is module:factory: a function without arguments that gives an AutoGen team, a compiled LangGraph graph or a
-    function of the task. Each run is made anew, recorded, and held against the same run without a fault.
+    PROGRAM is module:factory: a function without arguments that gives an AutoGen team, a compiled LangGraph graph, an
+    Agent Framework workflow or a function of the task. Each run is made anew, recorded, and held against the same run
+    without a fault.
 
     With --byzantine some agents are turned: they lie, collude, accuse others or repeat noise. It says how many the team
     withstands, and whether blame finds them.
