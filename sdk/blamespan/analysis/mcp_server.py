@@ -320,6 +320,8 @@ def explain(run: ShownRun) -> Document:
     document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
     rules = rules_of(trace, may_take_long=True) or ()
     view = view_of(trace, verdict, rules, with_idle_suspects=True)
+    if view.spent is not None:
+        document["usage"] = view.spent.as_json()
     if verdict is not None and verdict.abstained is None:
         if not verdict.names_suspects:
             document["doubt"] = f"{verdict.word}; the suspects are for the case that it failed"

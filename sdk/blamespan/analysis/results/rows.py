@@ -5,7 +5,8 @@ A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `t
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
 lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
 `instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
-user's error schemata that the run shows.
+user's error schemata that the run shows. `usage` is the run's tokens and, as far as prices are known, US dollars; of
+each agent likewise.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 from blamespan.analysis.showing.instruction_conflicts import DecidedConflict
 from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.spending import spending_of
 from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution
 from blamespan.errors import MissingExtra, UnreadableInput
@@ -28,7 +30,7 @@ from blamespan.guarding.recorded import read_guard_marks
 from blamespan.importing.files import read_lines
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import ErrorMode
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Step
 
 MAX_HEAD_CHARACTERS: Final = 500
 """How much of the task and of the decisive step's content a row quotes."""
@@ -65,6 +67,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "verified": [],
     "instruction_conflicts": [],
     "known_failures": [],
+    "usage": None,
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -100,6 +103,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "verified": list,
     "instruction_conflicts": list,
     "known_failures": list,
+    "usage": (dict, type(None)),
 }
 _COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -137,6 +141,7 @@ def row_of(
         "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
         "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
         "known_failures": [one.as_json() for one in known],
+        "usage": _usage_json(trace),
     }
 
 
@@ -166,6 +171,7 @@ def arrow_schema() -> Any:
     text, number, whole = pa.string(), pa.float64(), pa.int64()
     mode = [("taxonomy", text), ("code", text), ("name", text), ("score", number)]
     step = [("index", whole), ("agent", text), ("kind", text), ("score", number), ("by_evidence", number)]
+    spent = [("input_tokens", whole), ("output_tokens", whole), ("usd", number), ("unpriced", pa.list_(text))]
     contradicted = pa.struct([("index", whole), ("quote", text)])
     types = {
         "failure_score": number,
@@ -203,6 +209,7 @@ def arrow_schema() -> Any:
         "known_failures": pa.list_(
             pa.struct([("schema", text), ("step", whole), ("score", number), ("seen_trace_id", text)])
         ),
+        "usage": pa.struct([*spent, ("agents", pa.list_(pa.struct([("agent", text), *spent])))]),
     }
     return pa.schema([(name, types.get(name, text)) for name in ROW_DEFAULTS])
 
@@ -358,6 +365,17 @@ def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) 
 
 def _mode_json(mode: ErrorMode, score: float) -> Mapping[str, Any]:
     return {"taxonomy": mode.taxonomy, "code": mode.code, "name": mode.name, "score": round(score, 6)}
+
+
+def _usage_json(trace: MessageActionTrace) -> dict[str, Any] | None:
+    spent = spending_of(trace.steps)
+    if spent is None:
+        return None
+    by_agent: dict[str, list[Step]] = {}
+    for step in trace.steps:
+        by_agent.setdefault(step.agent, []).append(step)
+    each = ((agent, spending_of(steps)) for agent, steps in by_agent.items())
+    return {**spent.as_json(), "agents": [{"agent": agent, **own.as_json()} for agent, own in each if own is not None]}
 
 
 def _duration_s(trace: MessageActionTrace) -> float | None:

@@ -13,13 +13,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import dollars, printable
 from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
     mode_text,
 )
+from blamespan.analysis.spending import spending_of
 from blamespan.attribution import NO_EVIDENCE, Attribution
 from blamespan.trace import MessageActionTrace
 
@@ -94,6 +95,7 @@ _COLUMNS = (
     _Column("task", 10, 60, rank=1),
     _Column("service", 8, 24, rank=4),
     _Column("outcome", 9, 9),
+    _Column("cost", 7, 10, rank=5, is_number=True),
     _Column("failure", 7, 7, rank=2, is_number=True),
     _Column("agent", 8, _AGENT),
     _Column("step", 11, 11, is_number=True),
@@ -125,12 +127,13 @@ class RunTable:
         if self._max_rows is not None and len(self._rows) >= self._max_rows:
             self._hidden += 1
             return
-        service = trace.resource.get("service.name")
+        service, spent = trace.resource.get("service.name"), spending_of(trace.steps)
         facts = (
             printable(source),
             printable(trace.task),
             printable(service) if isinstance(service, str) and not service.startswith(_UNNAMED_SERVICE) else "",
             "" if trace.outcome == "unknown" else trace.outcome,
+            "" if spent is None or spent.usd is None else dollars(spent.usd),
         )
         if verdict.abstained is not None:
             reason = f"abstained: {printable(verdict.abstained)}"
@@ -237,6 +240,8 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
     facts = [printable(title), f"{len(trace.steps)} steps", f"{len(trace.agents)} agents"]
     if trace.outcome != "unknown":
         facts.insert(1, trace.outcome)
+    if (spent := spending_of(trace.steps)) is not None:
+        facts.append(spent.text())
     if verdict.abstained is not None:
         facts.append(f"no verdict: {printable(verdict.abstained)}")
     else:

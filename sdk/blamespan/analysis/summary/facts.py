@@ -77,6 +77,9 @@ class Fact:
         known: Names of the error schemata that the run shows.
         obeyed: For each conflict of instructions the agent, and whether it obeyed the higher one.
         verified: What came of each suspect that was put to the test.
+        tokens: Read and written by the run's models; None where nobody counted.
+        usd: What they cost in US dollars, as far as prices are known; None where none is.
+        is_unpriced: Whether some of the tokens have no known price.
     """
 
     judge: Judge
@@ -98,6 +101,9 @@ class Fact:
     known: tuple[str, ...] = ()
     obeyed: tuple[tuple[str, bool], ...] = ()
     verified: tuple[VerificationOutcome, ...] = ()
+    tokens: tuple[int, int] | None = None
+    usd: float | None = None
+    is_unpriced: bool = False
 
 
 def fact_of(row: Row) -> Fact:
@@ -149,7 +155,18 @@ def _fact(row: Row) -> Fact:
             (_name(item["agent"]), item["obeyed"] == "higher") for item in row["instruction_conflicts"][:_MAX_CONFLICTS]
         ),
         verified=tuple(item["outcome"] for item in row["verified"] if item["outcome"] in _VERIFICATIONS),
+        **_usage(row["usage"]),
     )
+
+
+def _usage(usage: Any) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    usd = usage["usd"]
+    if usd is not None and (isinstance(usd, bool) or not 0 <= usd < math.inf):
+        raise ValueError(f"expected an amount of dollars, got {usd!r}")
+    tokens = _whole(usage["input_tokens"]), _whole(usage["output_tokens"])
+    return {"tokens": tokens, "usd": usd, "is_unpriced": bool(usage["unpriced"])}
 
 
 def _kind(outcome: Any, score: float) -> Kind:

@@ -13,7 +13,7 @@ from blamespan.analysis.summary.change import SIGNIFICANT, ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Tally
-from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks
+from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks, usage
 
 _ROWS = 5
 _MOST_QUOTE_CHARS = 160
@@ -57,6 +57,7 @@ def _judge_lines(judge: JudgeSummary, most: int | None, *, is_only: bool) -> lis
     facts = [head, f"{tally.abstained:,} without a verdict", date_range(tally)]
     lines = [] if is_only else [f"#### {code_span(str(judge.judge), _MOST_NAME_CHARS)}", ""]
     lines += [", ".join(fact for fact in facts if fact), ""]
+    lines += [f"Tokens: {usage(tally)}", ""] if tally.counted else []
     lines += [f"_{remark}_  " for remark in remarks(judge)]
     lines += ["", *_cluster_lines(judge, most), *_adherence_lines(tally, most), *_change_lines(judge.changes, most)]
     return lines

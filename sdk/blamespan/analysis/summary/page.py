@@ -17,7 +17,17 @@ from blamespan.analysis.summary.plots import Bar, bars, change_plot, score_plot,
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
-from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
+from blamespan.analysis.summary.words import (
+    chance,
+    changed,
+    date_range,
+    interval,
+    percent,
+    points,
+    remarks,
+    test,
+    usage,
+)
 
 _FOLDER = Path(__file__).parent
 _ROWS = 50
@@ -91,7 +101,7 @@ def page_of(summary: Summary, *, title: str) -> str:
 @cache
 def _templates() -> Environment:
     templates = load_templates(_FOLDER / "templates")
-    templates.filters.update(share=percent, interval=interval)
+    templates.filters.update(share=percent, interval=interval, usage=usage)
     templates.globals["Share"] = Share
     return templates
 

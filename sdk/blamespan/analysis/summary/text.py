@@ -12,7 +12,17 @@ from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
-from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
+from blamespan.analysis.summary.words import (
+    chance,
+    changed,
+    date_range,
+    interval,
+    percent,
+    points,
+    remarks,
+    test,
+    usage,
+)
 from blamespan.guarding.decisions import ACTIONS
 
 _ROWS = 10
@@ -52,6 +62,8 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
     if tally.guarded:
         done = ", ".join(f"{tally.guard[action]:,} {action}" for action in reversed(ACTIONS) if tally.guard[action])
         console.print(f"{'guard':10}  {done} in {tally.guarded:,} runs")
+    if tally.counted:
+        console.print(f"{'tokens':10}  {usage(tally)}")
     if tally.verified:
         tried = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(tally.verified.items()))
         console.print(f"{'suspects':10}  put to the test: {tried}")
