@@ -6,7 +6,8 @@ decisive step; `error` is set where the tracer failed on the run, and then `abst
 lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
 `instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
 user's error schemata that the run shows. `usage` is the run's tokens and, as far as prices are known, US dollars; of
-each agent likewise.
+each agent likewise. `cause` is what the run failed by where no agent is to blame: then `agent`, `step` and `mode` are
+empty.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from blamespan.analysis.showing.instruction_conflicts import DecidedConflict
 from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.spending import spending_of
 from blamespan.annotate import read_verifications
-from blamespan.attribution import Attribution
+from blamespan.attribution import Attribution, Cause
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.guarding.recorded import read_guard_marks
 from blamespan.importing.files import read_lines
@@ -68,6 +69,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "instruction_conflicts": [],
     "known_failures": [],
     "usage": None,
+    "cause": None,
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -104,6 +106,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "instruction_conflicts": list,
     "known_failures": list,
     "usage": (dict, type(None)),
+    "cause": (dict, type(None)),
 }
 _COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -127,7 +130,8 @@ def row_of(
         conflicts: Where instructions disagree in it.
     """
     trace = run.trace
-    content = None if verdict.decisive_step is None else trace.steps[verdict.decisive_step].content
+    is_blamed = verdict.decisive_step is not None and verdict.cause is None
+    content = trace.steps[verdict.decisive_step or 0].content if is_blamed else None
     return {
         **_verdict_json(run.source, trace, verdict),
         "started": started_at(trace),
@@ -142,6 +146,7 @@ def row_of(
         "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
         "known_failures": [one.as_json() for one in known],
         "usage": _usage_json(trace),
+        "cause": _cause_json(verdict.cause),
     }
 
 
@@ -208,6 +213,15 @@ def arrow_schema() -> Any:
         ),
         "known_failures": pa.list_(
             pa.struct([("schema", text), ("step", whole), ("score", number), ("seen_trace_id", text)])
+        ),
+        "cause": pa.struct(
+            [
+                *((key, text) for key in ("kind", "name")),
+                ("step", whole),
+                *((key, text) for key in ("quote", "reason")),
+                ("against", contradicted),
+                ("mode", pa.struct(mode[:3])),
+            ]
         ),
         "usage": pa.struct([*spent, ("agents", pa.list_(pa.struct([("agent", text), *spent])))]),
     }
@@ -317,7 +331,8 @@ def _row(document: object, source: str) -> dict[str, Any]:
 
 def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) -> dict[str, Any]:
     """Lay out a verdict as one JSON object; scores with six decimals."""
-    decisive = None if verdict.decisive_step is None else verdict.steps[verdict.decisive_step]
+    is_blamed = verdict.decisive_step is not None and verdict.cause is None
+    decisive = verdict.steps[verdict.decisive_step] if is_blamed and verdict.decisive_step is not None else None
     blame = verdict.mode_of(decisive.agent) if decisive else None
     return {
         "source": source,
@@ -365,6 +380,13 @@ def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) 
 
 def _mode_json(mode: ErrorMode, score: float) -> Mapping[str, Any]:
     return {"taxonomy": mode.taxonomy, "code": mode.code, "name": mode.name, "score": round(score, 6)}
+
+
+def _cause_json(cause: Cause | None) -> dict[str, Any] | None:
+    if cause is None:
+        return None
+    mode = {"taxonomy": cause.mode.taxonomy, "code": cause.mode.code, "name": cause.mode.name}
+    return {**asdict(cause), "mode": mode}
 
 
 def _usage_json(trace: MessageActionTrace) -> dict[str, Any] | None:

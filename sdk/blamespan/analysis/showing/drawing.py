@@ -16,6 +16,7 @@ from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
+    cause_text,
     lead_text,
     mode_text,
     verification_text,
@@ -90,6 +91,8 @@ class Picture:
         self._say(f"task: {shortened(line(trace.task), 2 * self._console.width, self._marks)}" if trace.task else "")
         if verdict.abstained is not None:
             self._say(f"no verdict: {line(verdict.abstained)}", "bold yellow")
+        elif verdict.cause is not None and self._view.decisive is None:
+            self._say(cause_text(verdict.cause), _DECISIVE)
         elif self._view.decisive is None:
             self._say(f"{verdict.word}: --suspects names who would be to blame", "dim")
         else:

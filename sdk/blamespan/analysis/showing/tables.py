@@ -18,6 +18,7 @@ from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
+    cause_text,
     mode_text,
 )
 from blamespan.analysis.spending import spending_of
@@ -40,7 +41,7 @@ def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: 
         verdict: What the tracer says.
         every: Print every step; else, of long runs, only those with a share worth a row.
     """
-    steps = view_of(trace, verdict, with_idle_suspects=True).steps
+    steps = view_of(trace, verdict, with_idle_suspects=verdict.cause is None).steps
     is_whole = every or len(steps) <= MOST_STEPS
     shown = [item for item in steps if is_whole or item.score >= SHARE_WORTH_A_LINE or item.is_decisive]
     console.print(Text(_headline(title, trace, verdict), style="bold"), soft_wrap=True)
@@ -138,6 +139,11 @@ class RunTable:
         if verdict.abstained is not None:
             reason = f"abstained: {printable(verdict.abstained)}"
             self._rows.append((*facts, "", "", f"-/{len(trace.steps)}", "", reason))
+            return
+        if verdict.cause is not None:
+            mode = f"{verdict.cause.mode.name} ({verdict.cause.mode})"
+            title = printable(verdict.cause.title)
+            self._rows.append((*facts, f"{verdict.failure_score:.2f}", title, f"-/{len(trace.steps)}", "", mode))
             return
         if verdict.decisive_step is None:
             self._rows.append((*facts, f"{verdict.failure_score:.2f}", "", f"-/{len(trace.steps)}", "", verdict.word))
@@ -246,7 +252,9 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
         facts.append(f"no verdict: {printable(verdict.abstained)}")
     else:
         facts.append(f"failure {verdict.failure_score:.2f}")
-        if verdict.decisive_step is None:
+        if verdict.cause is not None:
+            facts.append(cause_text(verdict.cause))
+        elif verdict.decisive_step is None:
             facts.append(verdict.word)
         elif not verdict.has_evidence:
             facts.append(f"suspects, {NO_EVIDENCE}")

@@ -44,6 +44,7 @@ def _judge(judge_summary: JudgeSummary) -> Document:
         },
         **_counts(tally),
         "agents": _names(tally.agents, tally, "agent"),
+        "causes": _names(tally.causes, tally, "cause"),
         "modes": _names(tally.modes, tally, "mode"),
         "pairs": _pairs(tally),
         "names_not_counted": tally.agents.others + tally.modes.others,

@@ -70,7 +70,7 @@ def _cluster_lines(judge: JudgeSummary, most: int | None) -> list[str]:
     for cluster in judge.clusters[:most]:
         example = cluster.example
         mode = f"{_cell(cluster.mode_name)} ({_cell(cluster.mode)})" if cluster.mode else "-"
-        where = f"{_cell(example.source)} step {example.step}: {_cell(example.text, _MOST_QUOTE_CHARS)}"
+        where = f"{_cell(example.source)} {example.place}: {_cell(example.text, _MOST_QUOTE_CHARS)}"
         lines.append(f"| {cluster.count:,} | {_cell(cluster.agent)} | {mode} | {where} |")
     hidden = len(judge.clusters) - len(lines) + 2
     return [*lines, "", *([f"{hidden:,} more kinds of failures.", ""] if hidden else [])]

@@ -120,7 +120,7 @@ def _list_notes(summary: Summary) -> Iterator[str]:
 def _describe_judge(judge: JudgeSummary) -> _Section:
     tally = judge.tally
     first = [
-        *(_show_times(tally), _show_agents(tally), _show_modes(tally)),
+        *(_show_times(tally), _show_agents(tally), _show_causes(tally), _show_modes(tally)),
         *(_show_adherence(tally), _show_scores(tally)),
     ]
     last = [_show_changes(judge), _show_reasons(tally)]
@@ -137,6 +137,10 @@ def _describe_judge(judge: JudgeSummary) -> _Section:
 
 def _show_agents(tally: Tally) -> _PagePart | None:
     return _show_names("Who is to blame", "Agent", tally.agents, tally)
+
+
+def _show_causes(tally: Tally) -> _PagePart | None:
+    return _show_names("No agent is to blame", "But", tally.causes, tally)
 
 
 def _show_modes(tally: Tally) -> _PagePart | None:

@@ -196,6 +196,7 @@ class Tally:
         last: the last.
         guarded: Runs on which a guard decided anything, and
         guard: how often it did what, by action.
+        causes: What failed runs failed by where no agent is to blame.
         counted: Runs whose tokens are counted, and
         input_tokens: read by their models,
         output_tokens: written by them,
@@ -222,6 +223,7 @@ class Tally:
     last: datetime | None = None
     guarded: int = 0
     guard: Counter[str] = field(default_factory=Counter)
+    causes: Names = field(default_factory=Names)
     counted: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -290,7 +292,10 @@ class Tally:
             self.sound += 1
             return
         self.failed += 1
-        self.agents.add(fact.agent, fact.share)
+        if fact.cause:
+            self.causes.add(fact.cause, fact.failure_score)
+        else:
+            self.agents.add(fact.agent, fact.share)
         if fact.mode:
             self.modes.add(fact.mode, fact.mode_score, fact.mode_name)
         self.pairs.add(f"{fact.agent}\n{fact.mode}", fact.share)

@@ -70,6 +70,7 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
     for remark in remarks(judge):
         console.print(Text(remark, style="yellow"))
     _print_names(console, "agent", tally.agents, tally, most)
+    _print_names(console, "no agent, but", tally.causes, tally, most)
     _print_names(console, "error mode", tally.modes, tally, most)
     _print_known(console, tally, most)
     _print_adherence(console, tally, most)
@@ -135,7 +136,7 @@ def _print_clusters(console: Console, judge: JudgeSummary, most: int | None) -> 
         mode = f"{cluster.mode_name} ({cluster.mode})" if cluster.mode else "no mode"
         console.print(Text(f"{cluster.count:>6,}  {cluster.agent}   {mode}{words}"), soft_wrap=True)
         example = cluster.example
-        console.print(Text(f"        {example.source} step {example.step}", style="dim"), soft_wrap=True)
+        console.print(Text(f"        {example.source} {example.place}", style="dim"), soft_wrap=True)
         if example.text:
             room = max(30, console.width - 8)
             quote = textwrap.wrap(f"“{example.text}”", room, max_lines=2, placeholder="…”")
