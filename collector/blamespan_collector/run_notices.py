@@ -11,6 +11,7 @@ from typing import Final
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.verdicts import cause_text
 from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, NO_SIGN, VerdictWord
 from blamespan.pipeline import AttributedRun
 
@@ -102,6 +103,8 @@ def _line(item: AttributedRun, blamed: AttributedRun) -> str:
     title = f'"{_cut(run.task, _TASK_CHARS)}"' if run.task else _cut(name or run.trace_id, _TASK_CHARS)
     reason = _reason(item)
     said = f"run {title} {verdict.word}{f' ({reason})' if reason else ''}"
+    if verdict.cause is not None:
+        return f"{said}: {_cut(cause_text(verdict.cause), 2 * _REASON_CHARS)}"
     if verdict.abstained is not None or verdict.decisive_step is None:
         return f"{said}; nobody is blamed: {_cut(verdict.abstained or 'there is no decisive step', _REASON_CHARS)}"
     decisive = verdict.steps[verdict.decisive_step]

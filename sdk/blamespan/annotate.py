@@ -14,6 +14,8 @@ from typing import cast, get_args
 from blamespan import conventions as words
 from blamespan.attribution import (
     Attribution,
+    Cause,
+    CauseKind,
     Contradicted,
     Evidence,
     ModeBlame,
@@ -31,6 +33,7 @@ from blamespan.trace import AttributeValue, MessageActionTrace, Step
 _NO_ID_YET = "f" * 16
 _FAMILIES = (
     "blamespan.blame.",
+    "blamespan.cause.",
     "blamespan.claim.",
     "blamespan.contradiction.",
     "blamespan.error.",
@@ -50,6 +53,12 @@ _WRITTEN = frozenset(
         words.BLAME_SCORE,
         words.BLAME_SPAN_ID,
         words.BLAME_STEP,
+        words.CAUSE_AGAINST,
+        words.CAUSE_KIND,
+        words.CAUSE_NAME,
+        words.CAUSE_QUOTE,
+        words.CAUSE_REASON,
+        words.CAUSE_SPAN_ID,
         words.CLAIM_COUNT,
         words.CLAIM_LEFT_OUT,
         words.CLAIM_SOURCES,
@@ -212,7 +221,7 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
     shares = _shares(trace, spans)
     if not any(shares) and verdict_spans[0].text(words.VERDICT) is not None:
         blameless = Attribution.blameless(trace, failure_score=score, tracer=tracer, unaided_score=unaided_score)
-        return replace(blameless, revision=revision)
+        return replace(blameless, revision=revision, cause=_read_cause(trace, verdict_spans[0]))
     decisions = [(step, spans[step.span_id]) for step in trace.steps if step.kind != "tool_result"]
     ranked = sorted((span.integer(words.BLAME_RANK) or 0, step.index) for step, span in decisions)
     suspects = [trace.steps[index] for rank, index in ranked if rank]
@@ -239,6 +248,7 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         verdict,
         revision=revision,
         decisive_step=suspects[0].index if suspects else verdict.decisive_step,
+        cause=_read_cause(trace, verdict_spans[0]),
         step_set=tuple(sorted(step.index for step in suspects)) or verdict.step_set,
         unaided_score=unaided_score,
         verified=tuple(
@@ -307,7 +317,37 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
             words.BLAME_SPAN_ID: decisive.span_id,
             **_error(attribution.mode_of(decisive.agent)),
         }
+    return {**attributes, **_cause(attribution)}
+
+
+def _cause(attribution: Attribution) -> Attributes:
+    cause = attribution.cause
+    if cause is None:
+        return {}
+    attributes: dict[str, AttributeValue] = {
+        words.CAUSE_KIND: cause.kind,
+        words.CAUSE_NAME: cut(cause.name, 200),
+        words.CAUSE_REASON: cut(cause.reason),
+        words.CAUSE_QUOTE: cut(cause.quote),
+        **_error(ModeBlame(cause.mode, "", attribution.failure_score)),
+    }
+    if cause.step is not None:
+        attributes[words.CAUSE_SPAN_ID] = attribution.steps[cause.step].span_id
+    if cause.against is not None:
+        attributes[words.CAUSE_AGAINST] = cut(cause.against.quote)
     return attributes
+
+
+def _read_cause(trace: MessageActionTrace, span: Span) -> Cause | None:
+    kind, quote = span.text(words.CAUSE_KIND), span.text(words.CAUSE_QUOTE)
+    if kind not in get_args(CauseKind) or quote is None:
+        return None
+    own = [step for step in trace.steps if step.span_id == span.text(words.CAUSE_SPAN_ID)]
+    step = next((step.index for step in own if quote in step.content), own[-1].index if own else None)
+    against = span.text(words.CAUSE_AGAINST)
+    name, reason = span.text(words.CAUSE_NAME) or "", span.text(words.CAUSE_REASON) or ""
+    contradicted = None if against is None else Contradicted(None, against)
+    return Cause(cast(CauseKind, kind), name, step, quote, reason, contradicted)
 
 
 def _id_of(made: Span, run: Run) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from blamespan.errors import MalformedVerdict
-from blamespan.taxonomy import ErrorMode
+from blamespan.taxonomy import EXTENSION, ErrorMode
 from blamespan.trace import MessageActionTrace, Outcome
 
 NOBODY_KNOWS: Final = 0.5
@@ -99,6 +99,41 @@ class Evidence:
     finding: str = ""
 
 
+CauseKind: TypeAlias = Literal["task", "tool"]
+"""What a run may fail by beside its agents: what it was asked, or a tool or the back end behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a run failed by where no agent is to blame.
+
+    Attributes:
+        kind: Which of these.
+        name: Of the tool; `the task`.
+        step: Index of the step that shows it; None for the run's task, or a part of the run before this.
+        quote: Its words, as they stand there.
+        reason: In a few words, what is wrong with it.
+        against: Other words that do not go with them, where there are such.
+    """
+
+    kind: CauseKind
+    name: str
+    step: int | None
+    quote: str
+    reason: str
+    against: Contradicted | None = None
+
+    @property
+    def mode(self) -> ErrorMode:
+        """The kind of error: none of an agent's."""
+        return EXTENSION["X4" if self.kind == "tool" else "N1"]
+
+    @property
+    def title(self) -> str:
+        """Who is to blame: `the tool search`, `the task`."""
+        return f"the tool {self.name}" if self.kind == "tool" else self.name
+
+
 VerificationOutcome: TypeAlias = Literal["confirmed", "refuted", "undecided"]
 """The run ends otherwise with the step put right; it does not; or nobody can tell."""
 
@@ -140,7 +175,7 @@ class Attribution:
 
     Attributes:
         trace_id: The run's trace.
-        failure_score: How likely the run failed by an agent's fault, 0..1.
+        failure_score: How likely the run failed by an agent's fault, or by *cause*, 0..1.
         unaided_score: The same without being told how the run ended, so that it can be held against ends that are
             known; None where the tracer does not say.
         steps: One share per step, in step order.
@@ -155,6 +190,8 @@ class Attribution:
         abstained: Why there is no verdict, or None.
         verified: The suspects that were put to the test by `blamespan verify`, in step order.
         outcome: How the run ended, where somebody knows.
+        cause: What it failed by where no agent is to blame; then no suspects are named, and what the steps hold is who
+            would be to blame otherwise.
     """
 
     trace_id: str
@@ -172,6 +209,7 @@ class Attribution:
     unaided_score: float | None = None
     verified: tuple[Verification, ...] = ()
     outcome: Outcome = "unknown"
+    cause: Cause | None = None
 
     @classmethod
     def of(
@@ -234,7 +272,9 @@ class Attribution:
         """Return the verdict with the outcome of *trace*, and, where that is known, a failure score of 1 or 0."""
         if self.abstained is not None or trace.outcome == "unknown":
             return self if self.outcome == trace.outcome else replace(self, outcome=trace.outcome)
-        return replace(self, outcome=trace.outcome, failure_score=1.0 if trace.outcome == "failed" else 0.0)
+        if trace.outcome == "succeeded":
+            return replace(self, outcome="succeeded", failure_score=0.0, cause=None)
+        return replace(self, outcome="failed", failure_score=1.0)
 
     @property
     def calls_failed(self) -> bool:
@@ -249,7 +289,8 @@ class Attribution:
     @property
     def names_suspects(self) -> bool:
         """Whether anybody is named. Of other runs it still holds who would be to blame if they had failed."""
-        return self.abstained is None and self.decisive_step is not None and self.word in FAILURE_WORDS
+        is_by_agent = self.abstained is None and self.cause is None and self.decisive_step is not None
+        return is_by_agent and self.word in FAILURE_WORDS
 
     @property
     def has_evidence(self) -> bool:
@@ -344,6 +385,7 @@ def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[
         yield from _list_problems_of_steps(verdict, trace)
         yield from _list_problems_of_scores(verdict)
         yield from _list_problems_of_verifications(verdict)
+        yield from _list_problems_of_cause(verdict)
         yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.agents])
         yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.modes])
         yield from _list_other_than_texts("codes of modes", [blame.mode.code for blame in verdict.modes])
@@ -389,6 +431,19 @@ def _list_problems_of_verifications(verdict: Attribution) -> Iterator[str]:
         ):
             if not 0 <= count <= total:
                 yield f"expected at most {total!r:.100} repeats that succeeded, got {count!r:.100}"
+
+
+def _list_problems_of_cause(verdict: Attribution) -> Iterator[str]:
+    cause = verdict.cause
+    if cause is None:
+        return
+    if cause.kind not in get_args(CauseKind):
+        yield f"expected a cause as one of {get_args(CauseKind)}, got {cause.kind!r:.100}"
+    for index in (cause.step, cause.against.index if cause.against is not None else None):
+        if index is not None and not 0 <= index < len(verdict.steps):
+            yield f"expected indices below {len(verdict.steps)}, the number of steps, got {index}"
+    against = () if cause.against is None else (cause.against.quote,)
+    yield from _list_other_than_texts("a cause", (cause.name, cause.quote, cause.reason, *against))
 
 
 def _list_other_than_shares(what: str, values: Iterable[object]) -> Iterator[str]:

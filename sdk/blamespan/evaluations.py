@@ -121,6 +121,8 @@ def as_langfuse_score(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _failure(verdict: Attribution, numbers: Mapping[str, int]) -> tuple[float | None, str, str]:
+    if verdict.cause is not None:
+        return round(verdict.failure_score, 6), verdict.cause.title, f"no agent is blamed: {verdict.cause.reason}"
     if verdict.abstained is not None or (verdict.decisive_step is None and verdict.word != NO_SIGN):
         return None, "abstained", verdict.abstained or "no step can be blamed"
     if verdict.decisive_step is None or not verdict.names_suspects:

@@ -21,13 +21,17 @@ _UNNAMED: Final = "agent"
 
 
 def likeness_of(trace: MessageActionTrace, verdict: Attribution, schema: str = "") -> str:
-    """Return what a failed run has in common with those that fail alike; empty where nobody is named.
+    """Return what a failed run has in common with those that fail alike; empty where nothing is to blame.
+
+    Where the task or a tool is to blame, runs are alike that fail by the same one.
 
     Args:
         trace: The run.
         verdict: On it.
         schema: Name of the known failure that the decisive step shows, if it shows one.
     """
+    if verdict.cause is not None:
+        return name_likeness(verdict.cause.title, mode=str(verdict.cause.mode), schema=schema)
     if not verdict.names_suspects or verdict.decisive_step is None:
         return ""
     step = trace.steps[verdict.decisive_step]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from blamespan.attribution import FAILURE_WORDS, Attribution, verdict_word
+from blamespan.attribution import Attribution, verdict_word
 from blamespan.conventions import GUARD_ACTION, GUARD_EVENT, GUARD_KIND
 from blamespan.guarding.decisions import ACTIONS, RULE_KINDS
 from blamespan.pipeline import AttributedRun
@@ -131,7 +131,7 @@ class WorkerCounts:
         self._scores.setdefault(outcome, Histogram(_UPPER_SCORE)).add(verdict.failure_score)
         if verdict.unaided_score is not None:
             self._unaided.setdefault(outcome, Histogram(_UPPER_SCORE)).add(verdict.unaided_score)
-        if verdict.word in FAILURE_WORDS and verdict.agents:
+        if verdict.names_suspects and verdict.agents:
             self._share.add(verdict.agents[0].score)
             self.blame[self._pair(verdict)] += 1
 

@@ -243,7 +243,7 @@ class _Reader:
                 text,
                 inputs,
                 {**at, **(rest if is_first else {}), **({"call": own} if call else {})},
-                self._attributes(step, document, call) if source == "agent" else {},
+                self._attributes(step, document, call, is_first=is_first) if source == "agent" else {},
                 time_ns,
                 usage=_usage(step.get("metrics")) if is_first else None,
                 given=given if is_first else [],
@@ -328,7 +328,7 @@ class _Reader:
         )
 
     def _attributes(
-        self, step: Mapping[str, Any], document: Mapping[str, Any], call: Mapping[str, Any]
+        self, step: Mapping[str, Any], document: Mapping[str, Any], call: Mapping[str, Any], *, is_first: bool
     ) -> dict[str, Any]:
         metrics = step.get("metrics")
         cost = metrics.get("cost_usd") if isinstance(metrics, Mapping) else None
@@ -338,7 +338,7 @@ class _Reader:
             words.TOOL_CALL_ID: call.get("tool_call_id"),
         }
         attributes = {key: value for key, value in said.items() if isinstance(value, str) and value}
-        is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and not call
+        is_cost = isinstance(cost, int | float) and not isinstance(cost, bool) and is_first
         return {**attributes, **({words.COST_USD: float(cost)} if is_cost and cost is not None else {})}
 
     def _child(self, reference: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -27,7 +27,7 @@ from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Attribution, verdict_word
+from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Attribution, Cause, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -304,7 +304,10 @@ def run_line(run: ShownRun) -> Document:
         "is_suspicious": is_suspicious,
         "failure_score": None if verdict is None or verdict.abstained else round(verdict.failure_score, 3),
     }
-    if decisive is not None and verdict is not None and is_suspicious:
+    if verdict is not None and verdict.cause is not None:
+        document["cause"] = _cause(verdict.cause)
+        document["error_mode"] = f"{verdict.cause.mode.name} ({verdict.cause.mode})"
+    elif decisive is not None and verdict is not None and is_suspicious:
         mode, is_shown = verdict.mode_of(decisive.agent), verdict.has_evidence
         document["blamed_agent" if is_shown else "suspected_agent"] = printable(decisive.agent)
         document["decisive_step" if is_shown else "suspected_step"] = decisive.index
@@ -320,8 +323,12 @@ def explain(run: ShownRun) -> Document:
     document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
     rules = rules_of(trace, may_take_long=True) or ()
     view = view_of(trace, verdict, rules, with_idle_suspects=True)
+    if view.spent is not None:
+        document["usage"] = view.spent.as_json()
     if verdict is not None and verdict.abstained is None:
-        if not verdict.names_suspects:
+        if verdict.cause is not None:
+            document["doubt"] = "no agent is blamed; the suspects are for the case that one is"
+        elif not verdict.names_suspects:
             document["doubt"] = f"{verdict.word}; the suspects are for the case that it failed"
         elif not verdict.has_evidence:
             document["doubt"] = NO_EVIDENCE
@@ -336,6 +343,17 @@ def explain(run: ShownRun) -> Document:
     ]
     document["notes"] = list(run.notes)
     return document
+
+
+def _cause(cause: Cause) -> Document:
+    """Lay out what a run failed by where no agent is to blame."""
+    document = {
+        "no_agent_is_blamed_but": printable(cause.title),
+        "reason": printable(cause.reason),
+        "step": "task" if cause.step is None else cause.step,
+        "quote": printable(cause.quote),
+    }
+    return document if cause.against is None else {**document, "against": printable(cause.against.quote)}
 
 
 def _suspect(item: StepView) -> Document:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from blamespan import conventions as words
-from blamespan.attribution import Attribution, Evidence
+from blamespan.attribution import Attribution, Cause, Evidence
 from blamespan.errors import BlamespanError
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
@@ -125,7 +125,16 @@ def part_of_verdict(verdict: Attribution, parts: Sequence[MessageActionTrace], n
     offset = sum(len(before.steps) for before in parts[:number])
     own = range(offset, offset + len(part.steps))
     own_verdict = _own_verdict(verdict, parts, part, own)
-    return replace(own_verdict, revision=verdict.revision, outcome=verdict.outcome)
+    cause = _own_cause(verdict, own) if own_verdict.abstained is None else None
+    return replace(own_verdict, revision=verdict.revision, outcome=verdict.outcome, cause=cause)
+
+
+def _own_cause(verdict: Attribution, own: range) -> Cause | None:
+    """Return the cause with the places of a part's steps; words of another part have none."""
+    cause = verdict.cause
+    if cause is None or cause.step is None:
+        return cause
+    return replace(cause, step=cause.step - own.start if cause.step in own else None)
 
 
 def _own_verdict(

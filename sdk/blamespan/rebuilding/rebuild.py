@@ -45,6 +45,8 @@ OWNED_KEYS = frozenset(
 )
 """Attributes that a field of `Step` stands for; all others are kept in `Step.attributes`."""
 
+_MODEL_KEYS = frozenset({words.REQUEST_MODEL, words.RESPONSE_MODEL})
+
 UNKNOWN_AGENT = "unknown"
 """The agent of a step whose span names none."""
 
@@ -79,9 +81,12 @@ def rebuild_run(run: Run) -> MessageActionTrace:
     drafts = _order_drafts([draft for span in spans if is_told_step(span) for draft in _drafts(span)])
     own_clock = all(draft.place is not None for draft in drafts)
     predecessors = _StepsOfSpans(drafts, spans)
-    usage = {} if own_clock else _model_usage(spans)
+    calls = _model_calls(spans)
+    usage = {} if own_clock else {span_id: total for span_id, (total, _) in calls.items() if total is not None}
+    models = {span_id: names[0] for span_id, (_, names) in calls.items() if len(names) == 1}
     steps = tuple(
-        _step(draft, index, predecessors.inputs(draft, index, own_clock), usage) for index, draft in enumerate(drafts)
+        _step(draft, index, predecessors.inputs(draft, index, own_clock), usage, models)
+        for index, draft in enumerate(drafts)
     )
     task = _task(run, root)
     texts = input_texts(spans, _of_own_span(drafts, steps), [task, *_task_parts(root)] if task else [])
@@ -196,9 +201,18 @@ class _StepsOfSpans:
         return exact or indices[-1:]  # a link to a tool's span means its answer
 
 
-def _step(draft: _Draft, index: int, inputs: tuple[int, ...], model_usage: Mapping[str, Usage]) -> Step:
+def _step(
+    draft: _Draft,
+    index: int,
+    inputs: tuple[int, ...],
+    model_usage: Mapping[str, Usage],
+    models: Mapping[str, str],
+) -> Step:
     span = draft.span
     is_result = _is_pair_result(span, draft.kind)
+    attributes = {} if is_result else {k: v for k, v in span.attributes.items() if k not in OWNED_KEYS}
+    if span.span_id in models and not is_result and not _MODEL_KEYS & attributes.keys():
+        attributes[words.REQUEST_MODEL] = models[span.span_id]
     return Step(
         index=index,
         span_id=span.span_id,
@@ -212,7 +226,7 @@ def _step(draft: _Draft, index: int, inputs: tuple[int, ...], model_usage: Mappi
         start_ns=span.start_ns,
         end_ns=max(span.start_ns, span.end_ns),
         usage=None if is_result else _usage(span) or model_usage.get(span.span_id),
-        attributes={} if is_result else {k: v for k, v in span.attributes.items() if k not in OWNED_KEYS},
+        attributes=attributes,
     )
 
 
@@ -233,20 +247,27 @@ def _usage(span: Span) -> Usage | None:
     return None if read is None and written is None else Usage(read or 0, written or 0)
 
 
-def _model_usage(spans: Sequence[Span]) -> dict[str, Usage]:
-    """Add up model calls per step span they lie below, for spans that do not say it themselves."""
+def _model_calls(spans: Sequence[Span]) -> dict[str, tuple[Usage | None, list[str]]]:
+    """Add up the tokens of model calls per step span they lie below, and list their models, each once."""
     by_id = {span.span_id: span for span in spans}
-    total: dict[str, Usage] = {}
+    total: dict[str, tuple[Usage | None, list[str]]] = {}
     for span in spans:
-        usage = None if is_told_step(span) else _usage(span)
+        if is_told_step(span):
+            continue
+        usage, model = _usage(span), span.text(words.RESPONSE_MODEL) or span.text(words.REQUEST_MODEL)
+        if usage is None and model is None:
+            continue
         at = by_id.get(span.parent_id or "")
         for _ in range(len(by_id)):  # bounded: a hostile trace may hold a cycle
             if at is None or is_told_step(at):
                 break
             at = by_id.get(at.parent_id or "")
-        if usage and at is not None and is_told_step(at):
-            had = total.get(at.span_id, Usage())
-            total[at.span_id] = Usage(had.input_tokens + usage.input_tokens, had.output_tokens + usage.output_tokens)
+        if at is not None and is_told_step(at):
+            had, models = total.get(at.span_id, (None, []))
+            if usage is not None:
+                had = had or Usage()
+                had = Usage(had.input_tokens + usage.input_tokens, had.output_tokens + usage.output_tokens)
+            total[at.span_id] = had, models if model is None or model in models else [*models, model]
     return total
 
 

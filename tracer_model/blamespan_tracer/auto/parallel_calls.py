@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from blamespan.attribution import Attribution
+from blamespan.attribution import Attribution, Contradicted
 from blamespan.trace import MessageActionTrace, Step
 
 
@@ -42,12 +42,14 @@ def restore_order(verdict: Attribution, places: Sequence[int]) -> Attribution:
     """
     if list(places) == list(range(len(places))):
         return verdict
-    evidence = []
-    for item in verdict.evidence:
-        source = item.contradicts
-        if source is not None and source.index is not None:
-            source = replace(source, index=places[source.index])
-        evidence.append(replace(item, index=places[item.index], contradicts=source))
+    evidence = [
+        replace(item, index=places[item.index], contradicts=_restore_source(item.contradicts, places))
+        for item in verdict.evidence
+    ]
+    cause = verdict.cause
+    if cause is not None:
+        step = None if cause.step is None else places[cause.step]
+        cause = replace(cause, step=step, against=_restore_source(cause.against, places))
     return replace(
         verdict,
         steps=tuple(
@@ -56,7 +58,12 @@ def restore_order(verdict: Attribution, places: Sequence[int]) -> Attribution:
         decisive_step=None if verdict.decisive_step is None else places[verdict.decisive_step],
         step_set=tuple(sorted(places[index] for index in verdict.step_set)),
         evidence=tuple(evidence),
+        cause=cause,
     )
+
+
+def _restore_source(source: Contradicted | None, places: Sequence[int]) -> Contradicted | None:
+    return source if source is None or source.index is None else replace(source, index=places[source.index])
 
 
 def _split_into_blocks(steps: Sequence[Step]) -> Iterator[list[Step]]:

@@ -15,6 +15,7 @@ from blamespan.pipeline import ask_part
 from blamespan.taxonomy import MAST, ORCHESTRATION
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
+from blamespan_tracer.auto.causes import find_cause
 from blamespan_tracer.auto.evidence import DoubtedClaim, find_doubted_claims, quote_steps
 from blamespan_tracer.auto.loops import find_loops, fold_loops
 from blamespan_tracer.auto.observed_run import ReadRun, judge_claims, observe
@@ -45,6 +46,8 @@ _LEAST_AGREEMENT = 5
 """Words around two different values without a unit that agree, from which on they are taken to be of the same."""
 _LEAST_NATS = 3.5
 """Of broken checks, likewise."""
+_SURE_OF_CAUSE = 0.75
+"""Failure score, at least, of a run that failed by something else than its agents: its last word says that it did."""
 _SHARE_OF_ALARM = 2 / 3
 """Of the blame, for the step of a check that raises the alarm by itself: more than all others together."""
 
@@ -167,7 +170,25 @@ class AutoTracer:
             suspicion = verdict.unaided_score or 0.0
             score = known * outcome_head.failure_score(run.trace, suspicion) + (1 - known) * suspicion
             verdict = replace(verdict, failure_score=score, unaided_score=score)
-        return verdict
+        return self._blame_cause(run, verdict, doubted)
+
+    def _blame_cause(self, run: ReadRun, verdict: Attribution, doubted: Mapping[int, DoubtedClaim]) -> Attribution:
+        """Return the verdict with what the run failed by where that is no agent, and nothing shows an agent's mistake.
+
+        A claim that contradicts the task is none where the task contradicts itself.
+        """
+        failure = f"no cause beside agents is looked for in trace {run.trace.trace_id}"
+        cause = ask_part(lambda: find_cause(ExaminedRun(run.trace)), _log, failure)
+        if cause is None:
+            return verdict
+        is_torn = cause.kind == "task" and cause.step is None
+        alarms = [alarm for alarm in find_alarms(run.trace, run.results) if not alarm.check.is_symptom]
+        by_task = [alarm.source is not None and alarm.source.step is None for alarm in alarms]
+        by_task += [one.contradiction.source.step == TASK for one in doubted.values() if _tells_failure(one)]
+        if not all(is_torn and one for one in by_task):
+            return verdict
+        score = max(verdict.failure_score, _SURE_OF_CAUSE)
+        return replace(verdict, cause=cause, failure_score=score, unaided_score=score)
 
     def _build_verdict(
         self,

@@ -5,7 +5,9 @@ A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `t
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
 lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
 `instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
-user's error schemata that the run shows; runs with the same `likeness` fail alike.
+user's error schemata that the run shows; runs with the same `likeness` fail alike. `usage` is the run's tokens and, as
+far as prices are known, US dollars; of each agent likewise. `cause` is what the run failed by where no agent is to
+blame: then `agent`, `step` and `mode` are empty.
 """
 
 from __future__ import annotations
@@ -21,15 +23,16 @@ from typing import Any, Final
 
 from blamespan.analysis.showing.instruction_conflicts import DecidedConflict
 from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.spending import spending_of
 from blamespan.annotate import read_verifications
-from blamespan.attribution import Attribution
+from blamespan.attribution import Attribution, Cause
 from blamespan.errors import MissingExtra, UnreadableInput
 from blamespan.guarding.recorded import read_guard_marks
 from blamespan.importing.files import read_lines
 from blamespan.importing.recorded import RecordedRun
 from blamespan.likeness import likeness_of
 from blamespan.taxonomy import ErrorMode
-from blamespan.trace import MessageActionTrace
+from blamespan.trace import MessageActionTrace, Step
 
 MAX_HEAD_CHARACTERS: Final = 500
 """How much of the task and of the decisive step's content a row quotes."""
@@ -68,6 +71,8 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "known_failures": [],
     "likeness": "",
     "version": None,
+    "usage": None,
+    "cause": None,
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -105,6 +110,8 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "known_failures": list,
     "likeness": str,
     "version": (str, type(None)),
+    "usage": (dict, type(None)),
+    "cause": (dict, type(None)),
 }
 _COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -128,7 +135,8 @@ def row_of(
         conflicts: Where instructions disagree in it.
     """
     trace = run.trace
-    content = None if verdict.decisive_step is None else trace.steps[verdict.decisive_step].content
+    is_blamed = verdict.decisive_step is not None and verdict.cause is None
+    content = trace.steps[verdict.decisive_step or 0].content if is_blamed else None
     return {
         **_verdict_json(run.source, trace, verdict),
         "started": started_at(trace),
@@ -146,6 +154,8 @@ def row_of(
             trace, verdict, next((one.name for one in known if one.step == verdict.decisive_step), "")
         ),
         "version": _text_of(trace.resource.get("service.version")),
+        "usage": _usage_json(trace),
+        "cause": _cause_json(verdict.cause),
     }
 
 
@@ -175,6 +185,7 @@ def arrow_schema() -> Any:
     text, number, whole = pa.string(), pa.float64(), pa.int64()
     mode = [("taxonomy", text), ("code", text), ("name", text), ("score", number)]
     step = [("index", whole), ("agent", text), ("kind", text), ("score", number), ("by_evidence", number)]
+    spent = [("input_tokens", whole), ("output_tokens", whole), ("usd", number), ("unpriced", pa.list_(text))]
     contradicted = pa.struct([("index", whole), ("quote", text)])
     types = {
         "failure_score": number,
@@ -212,6 +223,16 @@ def arrow_schema() -> Any:
         "known_failures": pa.list_(
             pa.struct([("schema", text), ("step", whole), ("score", number), ("seen_trace_id", text)])
         ),
+        "cause": pa.struct(
+            [
+                *((key, text) for key in ("kind", "name")),
+                ("step", whole),
+                *((key, text) for key in ("quote", "reason")),
+                ("against", contradicted),
+                ("mode", pa.struct(mode[:3])),
+            ]
+        ),
+        "usage": pa.struct([*spent, ("agents", pa.list_(pa.struct([("agent", text), *spent])))]),
     }
     return pa.schema([(name, types.get(name, text)) for name in ROW_DEFAULTS])
 
@@ -319,7 +340,8 @@ def _row(document: object, source: str) -> dict[str, Any]:
 
 def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) -> dict[str, Any]:
     """Lay out a verdict as one JSON object; scores with six decimals."""
-    decisive = None if verdict.decisive_step is None else verdict.steps[verdict.decisive_step]
+    is_blamed = verdict.decisive_step is not None and verdict.cause is None
+    decisive = verdict.steps[verdict.decisive_step] if is_blamed and verdict.decisive_step is not None else None
     blame = verdict.mode_of(decisive.agent) if decisive else None
     return {
         "source": source,
@@ -367,6 +389,24 @@ def _verdict_json(source: str, trace: MessageActionTrace, verdict: Attribution) 
 
 def _mode_json(mode: ErrorMode, score: float) -> Mapping[str, Any]:
     return {"taxonomy": mode.taxonomy, "code": mode.code, "name": mode.name, "score": round(score, 6)}
+
+
+def _cause_json(cause: Cause | None) -> dict[str, Any] | None:
+    if cause is None:
+        return None
+    mode = {"taxonomy": cause.mode.taxonomy, "code": cause.mode.code, "name": cause.mode.name}
+    return {**asdict(cause), "mode": mode}
+
+
+def _usage_json(trace: MessageActionTrace) -> dict[str, Any] | None:
+    spent = spending_of(trace.steps)
+    if spent is None:
+        return None
+    by_agent: dict[str, list[Step]] = {}
+    for step in trace.steps:
+        by_agent.setdefault(step.agent, []).append(step)
+    each = ((agent, spending_of(steps)) for agent, steps in by_agent.items())
+    return {**spent.as_json(), "agents": [{"agent": agent, **own.as_json()} for agent, own in each if own is not None]}
 
 
 def _duration_s(trace: MessageActionTrace) -> float | None:

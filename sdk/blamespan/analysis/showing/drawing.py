@@ -9,13 +9,14 @@ from rich.text import Text
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.judges import BrokenRule
-from blamespan.analysis.showing.legible import clean, duration, number, when
+from blamespan.analysis.showing.legible import clean, dollars, duration, number, when
 from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.run_view import RunView, StepView
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
+    cause_text,
     lead_text,
     mode_text,
     verification_text,
@@ -90,6 +91,8 @@ class Picture:
         self._say(f"task: {shortened(line(trace.task), 2 * self._console.width, self._marks)}" if trace.task else "")
         if verdict.abstained is not None:
             self._say(f"no verdict: {line(verdict.abstained)}", "bold yellow")
+        elif verdict.cause is not None and self._view.decisive is None:
+            self._say(cause_text(verdict.cause), _DECISIVE)
         elif self._view.decisive is None:
             self._say(f"{verdict.word}: --suspects names who would be to blame", "dim")
         else:
@@ -106,7 +109,7 @@ class Picture:
 
     def _headline(self) -> list[str]:
         trace, verdict, view = self._run.trace, self._verdict, self._view
-        took_ns, usage = view.end_ns - view.start_ns, view.usage
+        took_ns = view.end_ns - view.start_ns
         return [
             line(self._run.source),
             *([trace.outcome] if trace.outcome != "unknown" else []),
@@ -114,7 +117,7 @@ class Picture:
             _format_count(len(self._steps), "step"),
             _format_count(len(trace.agents), "agent"),
             *([duration(took_ns)] if took_ns > 0 else []),
-            *([self._tokens(usage)] if usage else []),
+            *([view.spent.text(self._marks.to)] if view.spent else []),
             *([f"failure {verdict.failure_score:.2f}"] if verdict.abstained is None else []),
         ]
 
@@ -133,13 +136,15 @@ class Picture:
             self._say(f"step set: {named} {verb} {view.held:.2f} of the blame")
 
     def _print_agents(self) -> None:
-        """Print whose lane is whose, and how much of the blame each holds."""
+        """Print whose lane is whose, how much of the blame each holds, and what it cost."""
+        priced = ((agent.name, agent.spent.usd) for agent in self._view.agents if agent.spent)
+        costs = {name: f" {dollars(usd)}" for name, usd in priced if usd is not None}
         shares = {blame.agent: blame.score for blame in self._verdict.agents}
         self._print_facts(
             [
                 Text.assemble(
                     (f"{self._marks.step} {shortened(line(agent), self._console.width // 2, self._marks)}", colour),
-                    f" {shares.get(agent, 0.0):.2f}",
+                    f" {shares.get(agent, 0.0):.2f}{costs.get(clean(agent), '')}",
                 )
                 for agent, colour in self._lanes.colours.items()
             ]

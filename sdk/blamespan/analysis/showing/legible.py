@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,13 @@ def percent(share: float | None) -> str:
 def number(count: int) -> str:
     """Write a whole number with its thousands apart."""
     return f"{count:,}"
+
+
+def dollars(usd: float) -> str:
+    """Write an amount of money with what is worth reading: `$1.24`, `$0.0031`."""
+    if usd >= 1 or usd < 1e-9:
+        return f"${usd:,.2f}"
+    return f"${usd:.{1 - math.floor(math.log10(usd))}f}"
 
 
 def size(size_bytes: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from blamespan.analysis.showing.claims import ShownAnswer
@@ -15,10 +15,11 @@ from blamespan.analysis.showing.judges import BrokenRule
 from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import clean
 from blamespan.analysis.showing.verdicts import order_text, without_idle_suspects
+from blamespan.analysis.spending import Spending, spending_of
 from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution, Contradicted, ModeBlame, Verification
 from blamespan.guarding.recorded import GuardMark, read_guard_mark
-from blamespan.trace import MessageActionTrace, Step, Usage
+from blamespan.trace import MessageActionTrace, Step
 
 MAX_HEAT = 10
 """Heat of the step with the largest share; others in proportion."""
@@ -78,7 +79,7 @@ class AgentView:
         score: Its share of the blame, 0..1.
         modes: What it is blamed for, most likely first.
         steps: How many it made.
-        usage: The tokens of its steps; None where no step counts any.
+        spent: The tokens and the money of its steps; None where no step counts any.
     """
 
     name: str
@@ -86,7 +87,7 @@ class AgentView:
     score: float
     modes: tuple[ModeBlame, ...]
     steps: int
-    usage: Usage | None
+    spent: Spending | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class RunView:
         known: Known failures that it shows.
         start_ns: When the first step began; 0 where the source has no clock.
         end_ns: When the last step ended.
+        spent: The tokens and the money of all steps; None where no step counts any.
     """
 
     trace: MessageActionTrace
@@ -128,11 +130,7 @@ class RunView:
     known: tuple[KnownFailure, ...]
     start_ns: int
     end_ns: int
-
-    @property
-    def usage(self) -> Usage | None:
-        """The tokens of all steps; None where no step counts any."""
-        return _add_usage(self.trace.steps)
+    spent: Spending | None
 
     @property
     def step_set(self) -> tuple[StepView, ...]:
@@ -210,8 +208,9 @@ def view_of(
         is_checked=rules is not None,
         answer=answer,
         known=tuple(known),
-        start_ns=min((step.start_ns for step in trace.steps), default=0),
+        start_ns=min((step.start_ns for step in trace.steps if step.start_ns > 0), default=0),
         end_ns=max((step.end_ns for step in trace.steps), default=0),
+        spent=spending_of(trace.steps),
     )
 
 
@@ -264,15 +263,8 @@ def _agents(trace: MessageActionTrace, verdict: Attribution | None) -> tuple[Age
             score=shares.get(agent.name, 0.0),
             modes=tuple(mode for mode in modes if mode.agent == agent.name),
             steps=len(by_agent[agent.name]),
-            usage=_add_usage(by_agent[agent.name]),
+            spent=spending_of(by_agent[agent.name]),
         )
         for agent in trace.agents
     ]
     return tuple(sorted(views, key=lambda agent: -agent.score))
-
-
-def _add_usage(steps: Iterable[Step]) -> Usage | None:
-    counted = [step.usage for step in steps if step.usage]
-    if not counted:
-        return None
-    return Usage(sum(usage.input_tokens for usage in counted), sum(usage.output_tokens for usage in counted))

@@ -13,13 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import dollars, printable
 from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
     SHARE_WORTH_A_LINE,
+    cause_text,
     mode_text,
 )
+from blamespan.analysis.spending import spending_of
 from blamespan.attribution import NO_EVIDENCE, Attribution
 from blamespan.trace import MessageActionTrace
 
@@ -39,7 +41,7 @@ def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: 
         verdict: What the tracer says.
         every: Print every step; else, of long runs, only those with a share worth a row.
     """
-    steps = view_of(trace, verdict, with_idle_suspects=True).steps
+    steps = view_of(trace, verdict, with_idle_suspects=verdict.cause is None).steps
     is_whole = every or len(steps) <= MOST_STEPS
     shown = [item for item in steps if is_whole or item.score >= SHARE_WORTH_A_LINE or item.is_decisive]
     console.print(Text(_headline(title, trace, verdict), style="bold"), soft_wrap=True)
@@ -94,6 +96,7 @@ _COLUMNS = (
     _Column("task", 10, 60, rank=1),
     _Column("service", 8, 24, rank=4),
     _Column("outcome", 9, 9),
+    _Column("cost", 7, 10, rank=5, is_number=True),
     _Column("failure", 7, 7, rank=2, is_number=True),
     _Column("agent", 8, _AGENT),
     _Column("step", 11, 11, is_number=True),
@@ -125,16 +128,22 @@ class RunTable:
         if self._max_rows is not None and len(self._rows) >= self._max_rows:
             self._hidden += 1
             return
-        service = trace.resource.get("service.name")
+        service, spent = trace.resource.get("service.name"), spending_of(trace.steps)
         facts = (
             printable(source),
             printable(trace.task),
             printable(service) if isinstance(service, str) and not service.startswith(_UNNAMED_SERVICE) else "",
             "" if trace.outcome == "unknown" else trace.outcome,
+            "" if spent is None or spent.usd is None else dollars(spent.usd),
         )
         if verdict.abstained is not None:
             reason = f"abstained: {printable(verdict.abstained)}"
             self._rows.append((*facts, "", "", f"-/{len(trace.steps)}", "", reason))
+            return
+        if verdict.cause is not None:
+            mode = f"{verdict.cause.mode.name} ({verdict.cause.mode})"
+            title = printable(verdict.cause.title)
+            self._rows.append((*facts, f"{verdict.failure_score:.2f}", title, f"-/{len(trace.steps)}", "", mode))
             return
         if verdict.decisive_step is None:
             self._rows.append((*facts, f"{verdict.failure_score:.2f}", "", f"-/{len(trace.steps)}", "", verdict.word))
@@ -237,11 +246,15 @@ def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> st
     facts = [printable(title), f"{len(trace.steps)} steps", f"{len(trace.agents)} agents"]
     if trace.outcome != "unknown":
         facts.insert(1, trace.outcome)
+    if (spent := spending_of(trace.steps)) is not None:
+        facts.append(spent.text())
     if verdict.abstained is not None:
         facts.append(f"no verdict: {printable(verdict.abstained)}")
     else:
         facts.append(f"failure {verdict.failure_score:.2f}")
-        if verdict.decisive_step is None:
+        if verdict.cause is not None:
+            facts.append(cause_text(verdict.cause))
+        elif verdict.decisive_step is None:
             facts.append(verdict.word)
         elif not verdict.has_evidence:
             facts.append(f"suspects, {NO_EVIDENCE}")

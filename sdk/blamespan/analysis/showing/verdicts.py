@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import NO_EVIDENCE, Attribution, Verification
+from blamespan.attribution import NO_EVIDENCE, Attribution, Cause, Verification
 
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
@@ -43,6 +43,17 @@ def without_idle_suspects(verdict: Attribution) -> Attribution:
         return verdict
     steps = tuple(replace(step, score=0.0, by_evidence=None) for step in verdict.steps)
     return replace(verdict, steps=steps, decisive_step=None, agents=(), modes=(), step_set=(), evidence=())
+
+
+def cause_text(cause: Cause) -> str:
+    """Say what a run failed by where no agent is to blame, with the words that show it."""
+    where = "" if cause.step is None else f"step {cause.step} "
+    who, reason = printable(cause.title), printable(cause.reason)
+    text = f"no agent is blamed, but {who}: {reason}: {where}“{printable(cause.quote)}”"
+    if cause.against is None:
+        return text
+    where = "the task " if cause.against.index is None else f"step {cause.against.index} "
+    return f"{text}, {where}“{printable(cause.against.quote)}”"
 
 
 def lead_text(verdict: Attribution) -> str:

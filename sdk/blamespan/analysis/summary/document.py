@@ -44,6 +44,7 @@ def _judge(judge_summary: JudgeSummary) -> Document:
         },
         **_counts(tally),
         "agents": _names(tally.agents, tally, "agent"),
+        "causes": _names(tally.causes, tally, "cause"),
         "modes": _names(tally.modes, tally, "mode"),
         "pairs": _pairs(tally),
         "names_not_counted": tally.agents.others + tally.modes.others + tally.others,
@@ -74,6 +75,16 @@ def _counts(tally: Tally) -> Document:
         "abstained": _share(Share(tally.abstained, tally.runs)),
         "first": None if tally.first is None else tally.first.isoformat(),
         "last": None if tally.last is None else tally.last.isoformat(),
+        "usage": None
+        if not tally.counted
+        else {
+            "runs": tally.counted,
+            "input_tokens": tally.input_tokens,
+            "output_tokens": tally.output_tokens,
+            "usd": round(tally.usd, 8) if tally.priced else None,
+            "usd_of_failed": round(tally.usd_of_failed, 8) if tally.priced else None,
+            "runs_without_a_price": tally.unpriced,
+        },
         "guard": {"runs": tally.guarded, "actions": dict(sorted(tally.guard.items()))},
     }
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import FAILURE_WORDS, VerificationOutcome, verdict_word
+from blamespan.attribution import FAILURE_WORDS, Cause, VerificationOutcome, verdict_word
 from blamespan.errors import UnreadableInput
 from blamespan.guarding.decisions import ACTIONS
 from blamespan.likeness import name_likeness
@@ -64,7 +64,7 @@ class Fact:
         source: File and place it came from.
         trace_id: Of the run.
         span_id: Of the decisive step, or empty.
-        agent: Who is to blame, or empty.
+        agent: Who is to blame, or empty; *cause*, where that is to blame.
         step: Index of the decisive step.
         share: Of the blame, that the step has, 0..1.
         mode: As `taxonomy:code`, or empty.
@@ -80,6 +80,10 @@ class Fact:
             there is no verdict.
         service: That made the run, or empty.
         version: Of the service, or empty.
+        tokens: Read and written by the run's models; None where nobody counted.
+        usd: What they cost in US dollars, as far as prices are known; None where none is.
+        is_unpriced: Whether some of the tokens have no known price.
+        cause: Who is to blame where that is no agent: `the tool search`, `the task`; or empty.
     """
 
     judge: Judge
@@ -109,6 +113,16 @@ class Fact:
         """Its likeness within its service, which is where failures are alike."""
         return f"{self.service}: {self.likeness}" if self.service else self.likeness
 
+    tokens: tuple[int, int] | None = None
+    usd: float | None = None
+    is_unpriced: bool = False
+    cause: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where the text stands: `step 4`, or `the task`."""
+        return "the task" if self.step is None else f"step {self.step}"
+
 
 def fact_of(row: Row) -> Fact:
     """Read a row.
@@ -134,9 +148,14 @@ def _fact(row: Row) -> Fact:
         _whole(row["revision"]),
     )
     reason, step = row["abstained"], row["step"]
-    has_verdict = reason is None and step is not None
+    cause = row["cause"] if reason is None else None
+    has_verdict = reason is None and (step is not None or cause is not None)
     mode = (row["mode"] or {}) if has_verdict else {}
-    index = _whole(step) if has_verdict else None
+    title = ""
+    if cause is not None:
+        title = Cause(cause["kind"], _name(cause["name"]), None, "", "").title
+        mode, step = {**cause["mode"], "score": score}, cause["step"]
+    index = _whole(step) if has_verdict and step is not None else None
     return Fact(
         judge=judge,
         kind=_kind(row["outcome"], score) if has_verdict else "abstained",
@@ -144,7 +163,7 @@ def _fact(row: Row) -> Fact:
         source=_name(row["source"]),
         trace_id=_name(row["trace_id"]),
         span_id=_name(row["span_id"] or ""),
-        agent=_name(row["agent"]) if has_verdict else "",
+        agent=_name(title or row["agent"]) if has_verdict else "",
         step=index,
         share=_share_of(row, index),
         mode=_name(f"{mode['taxonomy']}:{mode['code']}") if mode else "",
@@ -152,16 +171,28 @@ def _fact(row: Row) -> Fact:
         mode_score=_share(mode.get("score") or 0.0) if mode else 0.0,
         reason="" if has_verdict else printable(str(reason or "no decisive step"))[:_MAX_REASON_CHARS],
         start=_start(row),
-        text=_text(row, index) if has_verdict else "",
         likeness=_likeness(row, mode) if has_verdict else "",
         service=_name(row["service"] or ""),
         version=_name(row["version"] or ""),
+        text=_text(row, index) if cause is None else printable(str(cause["quote"])[:_MAX_TEXT_CHARS]),
         guard=tuple(str(mark["action"]) for mark in row.get("guard") or () if mark.get("action") in ACTIONS),
         obeyed=tuple(
             (_name(item["agent"]), item["obeyed"] == "higher") for item in row["instruction_conflicts"][:_MAX_CONFLICTS]
         ),
         verified=tuple(item["outcome"] for item in row["verified"] if item["outcome"] in _VERIFICATIONS),
+        **_usage(row["usage"]),
+        cause=_name(title),
     )
+
+
+def _usage(usage: Any) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    usd = usage["usd"]
+    if usd is not None and (isinstance(usd, bool) or not 0 <= usd < math.inf):
+        raise ValueError(f"expected an amount of dollars, got {usd!r}")
+    tokens = _whole(usage["input_tokens"]), _whole(usage["output_tokens"])
+    return {"tokens": tokens, "usd": usd, "is_unpriced": bool(usage["unpriced"])}
 
 
 def _kind(outcome: Any, score: float) -> Kind:

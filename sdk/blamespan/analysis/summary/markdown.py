@@ -13,7 +13,7 @@ from blamespan.analysis.summary.change import SIGNIFICANT
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Tally
-from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks
+from blamespan.analysis.summary.words import changed, date_range, interval, percent, points, remarks, usage
 
 _ROWS = 5
 _MOST_QUOTE_CHARS = 160
@@ -57,6 +57,7 @@ def _judge_lines(judge: JudgeSummary, most: int | None, *, is_only: bool) -> lis
     facts = [head, f"{tally.abstained:,} without a verdict", date_range(tally)]
     lines = [] if is_only else [f"#### {code_span(str(judge.judge), _MOST_NAME_CHARS)}", ""]
     lines += [", ".join(fact for fact in facts if fact), ""]
+    lines += [f"Tokens: {usage(tally)}", ""] if tally.counted else []
     lines += [f"_{remark}_  " for remark in remarks(judge)]
     lines += ["", *_alike_lines(tally, most), *_adherence_lines(tally, most), *_change_lines(judge, most)]
     return lines
@@ -70,8 +71,8 @@ def _alike_lines(tally: Tally, most: int | None) -> list[str]:
     for group in groups[:most]:
         example = group.example
         mode = f"{_cell(example.mode_name)} ({_cell(example.mode)})" if example.mode else "-"
-        where = f"{_cell(example.source)} step {example.step}: {_cell(example.text, _MOST_QUOTE_CHARS)}"
-        lines.append(f"| {group.runs:,} | {_cell(example.agent)} | {mode} | {where} |")
+        where = f"{_cell(example.source)} {example.place}: {_cell(example.text, _MOST_QUOTE_CHARS)}"
+        lines.append(f"| {group.runs:,} | {_cell(example.agent or example.cause)} | {mode} | {where} |")
     hidden = len(groups) - len(lines) + 2
     return [*lines, "", *([f"{hidden:,} more kinds of failures.", ""] if hidden else [])]
 

@@ -16,7 +16,17 @@ from blamespan.analysis.summary.plots import Bar, bars, change_plot, score_plot,
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import AlikeFailures, Names, Tally
-from blamespan.analysis.summary.words import chance, changed, date_range, interval, percent, points, remarks, test
+from blamespan.analysis.summary.words import (
+    chance,
+    changed,
+    date_range,
+    interval,
+    percent,
+    points,
+    remarks,
+    test,
+    usage,
+)
 
 _FOLDER = Path(__file__).parent
 _ROWS = 50
@@ -90,7 +100,7 @@ def page_of(summary: Summary, *, title: str) -> str:
 @cache
 def _templates() -> Environment:
     templates = load_templates(_FOLDER / "templates")
-    templates.filters.update(share=percent, interval=interval)
+    templates.filters.update(share=percent, interval=interval, usage=usage)
     templates.globals["Share"] = Share
     return templates
 
@@ -109,7 +119,7 @@ def _list_notes(summary: Summary) -> Iterator[str]:
 def _describe_judge(judge: JudgeSummary) -> _Section:
     tally = judge.tally
     first = [
-        *(_show_times(tally), _show_agents(tally), _show_modes(tally)),
+        *(_show_times(tally), _show_agents(tally), _show_causes(tally), _show_modes(tally)),
         *(_show_adherence(tally), _show_scores(tally)),
     ]
     last = [_show_changes(judge), _show_reasons(tally)]
@@ -126,6 +136,10 @@ def _describe_judge(judge: JudgeSummary) -> _Section:
 
 def _show_agents(tally: Tally) -> _PagePart | None:
     return _show_names("Who is to blame", "Agent", tally.agents, tally)
+
+
+def _show_causes(tally: Tally) -> _PagePart | None:
+    return _show_names("No agent is to blame", "But", tally.causes, tally)
 
 
 def _show_modes(tally: Tally) -> _PagePart | None:

@@ -200,6 +200,14 @@ class Tally:
         last: the last.
         guarded: Runs on which a guard decided anything, and
         guard: how often it did what, by action.
+        causes: What failed runs failed by where no agent is to blame.
+        counted: Runs whose tokens are counted, and
+        input_tokens: read by their models,
+        output_tokens: written by them,
+        usd: US dollars that they cost as far as prices are known, and
+        usd_of_failed: those of runs that failed.
+        priced: Runs of which a cost is known.
+        unpriced: Runs with tokens of which no price is known.
     """
 
     failed: int = 0
@@ -227,6 +235,15 @@ class Tally:
         """List failures that are alike, the most frequent first."""
         return sorted(self.alike.values(), key=lambda group: (-group.runs, group.example.alike))
 
+    causes: Names = field(default_factory=Names)
+    counted: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+    usd_of_failed: float = 0.0
+    priced: int = 0
+    unpriced: int = 0
+
     def ranked_adherence(self) -> list[tuple[str, Adherence]]:
         """List the agents that obeyed lower instructions most often first, equals by how many conflicts they had."""
         return sorted(
@@ -243,18 +260,32 @@ class Tally:
         """Those with a verdict."""
         return self.failed + self.sound
 
-    def add(self, fact: Fact) -> None:
-        """Count one verdict."""
-        self.guarded += bool(fact.guard)
-        self.guard.update(fact.guard)
-        if fact.start is not None:
-            self.first = fact.start if self.first is None else min(self.first, fact.start)
-            self.last = fact.start if self.last is None else max(self.last, fact.start)
+    def _add_adherence(self, fact: Fact) -> None:
         for agent, has_kept in fact.obeyed:
             if agent in self.adherence or len(self.adherence) < MOST_NAMES:
                 adherence = self.adherence.setdefault(agent, Adherence())
                 adherence.conflicts += 1
                 adherence.kept += has_kept
+
+    def _add_usage(self, fact: Fact, tokens: tuple[int, int]) -> None:
+        self.counted += 1
+        self.input_tokens += tokens[0]
+        self.output_tokens += tokens[1]
+        self.priced += fact.usd is not None
+        self.unpriced += fact.is_unpriced
+        self.usd += fact.usd or 0.0
+        self.usd_of_failed += fact.usd or 0.0 if fact.kind == "failed" else 0.0
+
+    def add(self, fact: Fact) -> None:
+        """Count one verdict."""
+        self.guarded += bool(fact.guard)
+        self.guard.update(fact.guard)
+        if fact.tokens is not None:
+            self._add_usage(fact, fact.tokens)
+        if fact.start is not None:
+            self.first = fact.start if self.first is None else min(self.first, fact.start)
+            self.last = fact.start if self.last is None else max(self.last, fact.start)
+        self._add_adherence(fact)
         self.verified.update(fact.verified)
         if fact.kind == "abstained":
             self.abstained += 1
@@ -270,10 +301,16 @@ class Tally:
             self.sound += 1
             return
         self.failed += 1
-        self.agents.add(fact.agent, fact.share)
+        if fact.cause:
+            self.causes.add(fact.cause, fact.failure_score)
+        else:
+            self.agents.add(fact.agent, fact.share)
         if fact.mode:
             self.modes.add(fact.mode, fact.mode_score, fact.mode_name)
         self.pairs.add(f"{fact.agent}\n{fact.mode}", fact.share)
+        self._add_alike(fact)
+
+    def _add_alike(self, fact: Fact) -> None:
         if fact.alike in self.alike or len(self.alike) < MOST_NAMES:
             self.alike.setdefault(fact.alike, AlikeFailures(fact)).add(fact)
         else:

@@ -22,6 +22,7 @@ from blamespan.analysis.summary.words import (
     points,
     remarks,
     test,
+    usage,
 )
 from blamespan.guarding.decisions import ACTIONS
 
@@ -62,12 +63,15 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
     if tally.guarded:
         done = ", ".join(f"{tally.guard[action]:,} {action}" for action in reversed(ACTIONS) if tally.guard[action])
         console.print(f"{'guard':10}  {done} in {tally.guarded:,} runs")
+    if tally.counted:
+        console.print(f"{'tokens':10}  {usage(tally)}")
     if tally.verified:
         tried = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(tally.verified.items()))
         console.print(f"{'suspects':10}  put to the test: {tried}")
     for remark in remarks(judge):
         console.print(Text(remark, style="yellow"))
     _print_names(console, "agent", tally.agents, tally, most)
+    _print_names(console, "no agent, but", tally.causes, tally, most)
     _print_names(console, "error mode", tally.modes, tally, most)
     _print_adherence(console, tally, most)
     _print_reasons(console, tally, most)
@@ -122,7 +126,7 @@ def _print_alike(console: Console, tally: Tally, most: int | None) -> None:
         console.print(Text(f"{group.runs:>6,}  {alike(group)}"), soft_wrap=True)
         example, week = group.example, group.count_of_week(tally.last)
         when = f", {week:,} in the last 7 days" if week else ""
-        first = f"        first {example.trace_id[:8]}, {example.source} step {example.step}{when}"
+        first = f"        first {example.trace_id[:8]}, {example.source} {example.place}{when}"
         console.print(Text(first, style="dim"), soft_wrap=True)
         if example.text:
             room = max(30, console.width - 8)

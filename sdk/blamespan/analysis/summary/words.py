@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blamespan.analysis.showing.legible import dollars
 from blamespan.analysis.summary.change import ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary
@@ -73,3 +74,15 @@ def alike(group: AlikeFailures) -> str:
     """Name what failures have in common, and what that is called."""
     fact = group.example
     return f"{fact.alike}   {fact.mode_name}".rstrip()
+
+
+def usage(tally: Tally) -> str:
+    """Say what the models of the runs read, wrote and cost; empty where nobody counted tokens."""
+    if not tally.counted:
+        return ""
+    parts = [f"{tally.input_tokens:,} read, {tally.output_tokens:,} written in {tally.counted:,} runs"]
+    if tally.priced:
+        parts.append(f"{dollars(tally.usd)}, {dollars(tally.usd_of_failed)} of it in failed runs")
+    if tally.unpriced:
+        parts.append(f"{tally.unpriced:,} runs with a model of no known price")
+    return "; ".join(parts)
