@@ -47,6 +47,8 @@ def collect(context: click.Context, /, *, check: bool, **chosen: Any) -> None:  
         context.obj = chosen
         return
     settings = settings_of(chosen)
+    if settings.alerts_to:
+        require("apprise", "alerts")
     for package in ("grpc", "httpx", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
         require(package, "collector")
     configure_logs(settings.log_format, settings.log_level)
@@ -195,6 +197,29 @@ def _ready(service: Service) -> str:
     return f"ready {listening} tracer={about.get('tracer', '')} to={','.join(about.get('to', ()))}"
 
 
+def _try_alerts(settings: CollectorSettings) -> Iterator[str]:
+    """Yield what receivers of alerts would be told of the latest open incident; nobody is told.
+
+    Raises:
+        BlamespanError: if a receiver cannot be what it is told to be.
+    """
+    from blamespan_collector.alerting.receivers import page_link, receivers
+    from blamespan_collector.alerting.text import write_alert
+    from blamespan_collector.store import RunStore, StoreUnavailable
+
+    names = [receiver.name for receiver in receivers(settings) if not receiver.hears_states]
+    if not names or settings.store is None:
+        return
+    try:
+        latest = [incident for incident in RunStore(settings.store).incidents(1) if incident.state == "open"]
+    except StoreUnavailable:  # it is made when the collector starts
+        latest = []
+    yield f"alerts: to {', '.join(names)}; {'this is what they would be told:' if latest else 'no incident is open'}"
+    if latest:
+        title, body = write_alert(latest, page_link(settings))
+        yield from (f"  {line}" for line in (title, *body.splitlines()))
+
+
 def _check_tracer(name: str) -> None:
     """Make sure that somebody offers the tracer; only the worker loads it."""
     offered = plugins("blamespan.tracers")
@@ -214,6 +239,11 @@ def _check(settings: CollectorSettings) -> None:
     for answer in checked.answers:
         click.echo(answer, err=True)
     problems = list(checked.problems)
+    try:
+        for line in _try_alerts(settings):
+            click.echo(line)
+    except BlamespanError as error:
+        problems.append(str(error))
     try:
         identity = load_tracer(settings.tracer).identity
         click.echo(f"tracer loaded: {identity.name}/{identity.version}", err=True)

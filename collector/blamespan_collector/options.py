@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,11 @@ _PATHS = frozenset(
         "forward_key",
     )
 )
-_SHOWN_DEFAULTS = {"journal": "a folder of this user's", "store": "in the journal's folder"}
+_SHOWN_DEFAULTS = {
+    "journal": "a folder of this user's",
+    "store": "in the journal's folder",
+    "alerts_link": "the page's address",
+}
 _STORE = Path("store") / "runs.db"
 """The store's place in the journal's folder."""
 _FOLDER = ("journal", "grpc", "http")
@@ -52,6 +56,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Where they go": ("forward", "headers", "forward_ca", "forward_cert", "forward_key", "max_forward_bytes", "out"),
     "Where verdicts go beside them": ("evaluations", "phoenix", "langfuse"),
     "Runs to look at": ("page", "page_hosts", "jaeger_ui", "store", "store_max_age_s", "store_max_bytes"),
+    "Incidents and alerts": ("incident_after", "incident_quiet_s", "alerts_to", "alerts_link"),
     "Verdicts": ("tracer", "tracer_processes", "deadline_s"),
     "When a trace is complete, and how much is held": ("quiet_s", "idle_s", "max_age_s", "max_traces", "max_bytes"),
     "The journal": (
@@ -118,6 +123,13 @@ class _Several(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 
     def split_envvar_value(self, rv: str) -> list[str]:
         return rv.replace(",", " ").split()
+
+
+class _Secret(_Several):
+    """One of several URLs, in which a comma may stand."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return rv.split()
 
 
 class _Header(_Several):
@@ -211,6 +223,8 @@ def shown(settings: CollectorSettings) -> Iterator[tuple[str, str]]:
         value = getattr(owner, setting.name)
         if setting.name == "headers":
             value = tuple(f"{name}=***" for name, _ in value)
+        if setting.name == "alerts_to":
+            value = tuple(f"{url.partition('://')[0][:30]}://***" for url in value)
         if isinstance(value, tuple):
             value = ", ".join(value)
         yield _name(setting), "none" if value is None or value == "" else str(value)
@@ -246,7 +260,8 @@ def _default(setting: Field[Any]) -> Any:
 def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
     default = _default(setting)
     is_several = isinstance(default, tuple)
-    several = (_Header() if setting.name == "headers" else _Several()) if is_several else None
+    kinds = {"headers": _Header(), "alerts_to": _Secret()}
+    several = kinds.get(setting.name, _Several()) if is_several else None
     shown_default: bool | str = _SHOWN_DEFAULTS.get(setting.name, default not in (None, ()))
     has_option = setting.name in _OPTIONS
     return click.option(
@@ -273,7 +288,7 @@ def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> 
         raise ConfigError(f"expected a TOML file at {path!r}: {error}") from error
     settings = {_name(setting): setting for setting in _settings()}
     values: dict[str, Any] = {}
-    for key, value in document.items():
+    for key, value in _flatten(document, settings):
         setting = settings.get(key.replace("_", "-"))
         if setting is None:
             near = difflib.get_close_matches(key.replace("_", "-"), settings, n=1, cutoff=0.0)
@@ -282,13 +297,23 @@ def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> 
     context.default_map = {**(context.default_map or {}), **values}
 
 
+def _flatten(document: Mapping[str, Any], known: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a file; `to` in the table `[alerts]` is `alerts-to`."""
+    for key, value in document.items():
+        if isinstance(value, dict) and any(name.startswith(f"{key}-") for name in known):
+            yield from ((f"{key}-{name}", item) for name, item in value.items())
+        else:
+            yield key, value
+
+
 def _of_file(setting: Field[Any], key: str, value: Any) -> Any:
     default = _default(setting)
     if isinstance(default, tuple):
         values = value if isinstance(value, list) else [value]
         if all(isinstance(item, str) for item in values):
             return values
-        raise ConfigError(f"{key} must be a list of strings, got {value!r}")
+        shown_value = "something else" if setting.metadata.get("is_secret") else repr(value)
+        raise ConfigError(f"{key} must be a list of strings, got {shown_value}")
     wanted = (int, float) if isinstance(default, float) else int if isinstance(default, int) else str
     if not isinstance(value, wanted) or isinstance(value, bool):
         what = "a string" if wanted is str else "a number" if isinstance(default, float) else "a whole number"

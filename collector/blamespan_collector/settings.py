@@ -170,7 +170,7 @@ class CollectorSettings:
     headers: tuple[tuple[str, str], ...] = field(
         default=(),
         repr=False,
-        metadata={"name": "header", "metavar": "NAME=VALUE", "help": "Sent with what is forwarded."},
+        metadata={"name": "header", "metavar": "NAME=VALUE", "help": "Sent with what is forwarded.", "is_secret": True},
     )
     forward_ca: Path | None = field(
         default=None, metadata=_about("FILE", "Trust backends with a certificate of this CA (PEM).")
@@ -213,6 +213,25 @@ class CollectorSettings:
             "metavar": "NAME",
             "help": "Further name that the page is asked for by, as behind a proxy.",
         },
+    )
+    incident_after: int = field(
+        default=1, metadata=_about("NUMBER", "Runs that fail alike from which on they are an open incident.")
+    )
+    incident_quiet_s: float = field(
+        default=86_400.0, metadata=_about("SECONDS", "Time without another such run that closes an incident.")
+    )
+    alerts_to: tuple[str, ...] = field(
+        default=(),
+        repr=False,
+        metadata={
+            "name": "alerts-to",
+            "metavar": "URL",
+            "help": "Receiver of alerts on incidents, as Apprise writes it: mailto://..., slack://..., json://...",
+            "is_secret": True,
+        },
+    )
+    alerts_link: str | None = field(
+        default=None, metadata=_about("URL", "Where people reach the page: alerts link to it.")
     )
     jaeger_ui: str | None = field(
         default=None,
@@ -280,6 +299,8 @@ class CollectorSettings:
             raise ConfigError(
                 f"expected a --store for the --page at {self.page} to show, got none. Add --page none, or a --store"
             )
+        if self.alerts_to and not self.store:
+            raise ConfigError("expected a --store for alerts-to, got none: incidents are kept there. Leave one of them")
         for setting in fields(self):
             value = getattr(self, setting.name)
             if isinstance(value, int | float):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.errors import BlamespanError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.plugins import load_part
 from blamespan_collector.local_runs import default_store
-from blamespan_collector.store import RunStore
+from blamespan_collector.store import Incident, RunStore, close_incident
 
 OUTCOME_HEADS: Final = "outcomes*.safetensors"
 """Files of the heads for outcomes beside a store, one for each team: `blamespan lab train --outcomes` writes them."""
@@ -26,6 +28,7 @@ USUAL_COURSE_FILE: Final = "usual.json"
 """Name of the file in which `blamespan learn` keeps what is usual in sound runs, beside a store."""
 
 _MOST_NAMED: Final = 6
+_MOST_INCIDENTS: Final = 10
 
 SCHEMATA_FILE: Final = "schemata.toml"
 """Name of the file in which `blamespan schemata` keeps known failures beside a store."""
@@ -33,13 +36,16 @@ SCHEMATA_FILE: Final = "schemata.toml"
 
 @click.command()
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect.")
+@click.option("--close", "closed", metavar="INCIDENT", help="Close an incident; it opens when it comes again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-def status(store: Path | None, *, as_json: bool) -> None:
-    """Say how many runs are stored, and what was learnt from them.
+def status(store: Path | None, closed: str | None, *, as_json: bool) -> None:
+    """Say what is stored, which incidents are open, and what was learnt.
 
     Example:  blamespan status
     """
     path = store or default_store()
+    if closed is not None:
+        _close(RunStore(path).path, closed)
     document = _describe(path)
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -48,6 +54,11 @@ def status(store: Path | None, *, as_json: bool) -> None:
     click.echo(f"store         {document['store']}")
     click.echo(f"runs          {sum(counts.values())}")
     click.echo(f"outcomes      {counts['failed']} failed, {counts['succeeded']} succeeded, {counts['unknown']} unknown")
+    incidents = ", ".join(f"{number} {state}" for state, number in document["incidents"]["counts"].items() if number)
+    click.echo(f"incidents     {incidents or 'none'}")
+    for incident in document["incidents"]["open"][:_MOST_INCIDENTS]:
+        name = printable(" ".join(part for part in (incident["service"], incident["likeness"]) if part))
+        click.echo(f"  {incident['id']}  {incident['runs']:>6} runs, last {incident['last'][:16]}  {name}")
     refused = f", {document['unreadable_labels']} unreadable lines" if document["unreadable_labels"] else ""
     click.echo(f"labels        {document['labels']} in {LABELS_FILE}{refused}")
     how = "blamespan learn finds it in 20 sound runs"
@@ -72,12 +83,38 @@ def _describe(path: Path) -> dict[str, Any]:
     return {
         "store": str(path),
         "runs": RunStore(path).count_outcomes(),
+        "incidents": {
+            "counts": RunStore(path).count_incidents(),
+            "open": [_describe_incident(one) for one in RunStore(path).incidents(1_000) if one.state == "open"],
+        },
         "labels": len(labels),
         "unreadable_labels": len(refused),
         "usual_course": _describe_head(path.parent / USUAL_COURSE_FILE, "usual_figures"),
         "outcome_heads": [_describe_head(head, "outcome_figures") for head in sorted(path.parent.glob(OUTCOME_HEADS))],
         "step_heads": [_describe_head(head, "step_figures") for head in sorted(path.parent.glob(STEP_HEADS))],
     }
+
+
+def _describe_incident(incident: Incident) -> dict[str, Any]:
+    times = {
+        name: datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="seconds")
+        for name, time_ns in (("first", incident.first_ns), ("last", incident.last_ns), ("opened", incident.state_ns))
+    }
+    names = ("id", "service", "version", "likeness", "agent", "mode", "mode_name", "runs", "since", "quote")
+    return {**{name: getattr(incident, name) for name in names}, **times, "last_trace": incident.last_trace}
+
+
+def _close(path: Path, incident_id: str) -> None:
+    """Close an incident.
+
+    Raises:
+        ConfigError: if there is no such incident that is open.
+    """
+    known = [incident.id for incident in RunStore(path).incidents(1_000) if incident.state in ("open", "counted")]
+    if incident_id not in known or not close_incident(path, incident_id, time.time_ns()):
+        some = f"one of {', '.join(known[:_MOST_INCIDENTS])}" if known else "an open incident, of which there is none"
+        raise ConfigError(f"expected {some}, got --close {incident_id!r}")
+    click.echo(f"blamespan: incident {incident_id} is closed", err=True)
 
 
 def _describe_head(path: Path, part: str) -> dict[str, Any] | None:

@@ -45,6 +45,7 @@ PARTS = {
 """Where the parts are that `blamespan` takes from a package that imports it, by name."""
 _PACKAGES_OF_EXTRA = {
     "agent-framework": ("agent_framework",),
+    "alerts": ("apprise",),
     "autogen": ("autogen_agentchat", "autogen_core"),
     "langgraph": ("langchain_core", "langgraph"),
     "collector": (

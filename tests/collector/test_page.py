@@ -322,7 +322,11 @@ async def test_trace_without_agents_says_so(tmp_path: Path) -> None:
         ("/?after=x", 400, "expected a place as an earlier answer gave it"),
         ("/?outcome=faild", 400, "Expected the outcome to be one of succeeded, failed, unknown, got 'faild'"),
         ("/?outcome=%3Cscript%3E", 400, "got '<script>'"),
-        ("/?agnet=solver", 400, "Expected one of text, outcome, agent, mode, service, after to choose runs by"),
+        (
+            "/?agnet=solver",
+            400,
+            "Expected one of text, outcome, agent, mode, service, after, incident, incidents to choose runs by",
+        ),
         (f"/run/{1:032x}?from=x", 400, "Expected the index of a step to show from, got 'x'"),
         (f"/run/{1:032x}?from=-1", 400, "got '-1'"),
         ("/static/../page.py", 404, "Not here"),

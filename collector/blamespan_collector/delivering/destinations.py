@@ -11,7 +11,7 @@ from blamespan_collector.delivering.forwarder import forwarder
 from blamespan_collector.delivering.sinks import Sink
 from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.settings import CollectorSettings
-from blamespan_collector.store import Retention
+from blamespan_collector.store import IncidentRule, Retention
 
 
 def destinations(settings: CollectorSettings) -> list[Sink]:
@@ -32,7 +32,8 @@ def destinations(settings: CollectorSettings) -> list[Sink]:
         sinks.append(FileSink(settings.out, is_durable=settings.journal_sync == "full"))
     if settings.store:
         retention = Retention(settings.store_max_age_s, settings.store_max_bytes)
-        sinks.append(StoreSink(settings.store, retention, sync=settings.journal_sync))
+        rule = IncidentRule(settings.incident_after, settings.incident_quiet_s)
+        sinks.append(StoreSink(settings.store, retention, rule, sync=settings.journal_sync))
     sinks += [EvaluationLogs(url, access) for url in settings.evaluations]
     if settings.phoenix:
         sinks.append(PhoenixAnnotations(settings.phoenix, os.environ.get("PHOENIX_API_KEY", ""), BackendAccess()))

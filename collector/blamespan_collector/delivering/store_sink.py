@@ -18,6 +18,7 @@ from blamespan.errors import ConfigError
 from blamespan.sqlite_files import is_full, primary_code
 from blamespan_collector.delivering.sinks import Doubtful, Local, Receipt, Stateless, TryAgain
 from blamespan_collector.journal import has_room
+from blamespan_collector.store.incidents import IncidentRule
 from blamespan_collector.store.run_writer import Retention, RunWriter
 from blamespan_collector.store.schema import (
     StoreError,
@@ -57,6 +58,7 @@ class StoreSink(Local, Stateless):
     Args:
         path: The store's file.
         retention: What to keep.
+        rule: When incidents open and close.
         sync: As for `RunWriter`.
 
     Raises:
@@ -66,10 +68,17 @@ class StoreSink(Local, Stateless):
     kinds: frozenset[Kind] = frozenset({"traces"})
     max_bytes = 1024 * 1024
 
-    def __init__(self, path: Path, retention: Retention, *, sync: Literal["full", "normal"] = "full") -> None:
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention,
+        rule: IncidentRule | None = None,
+        *,
+        sync: Literal["full", "normal"] = "full",
+    ) -> None:
         self.name = f"store {path}"
         self._path = path
-        self._open = partial(RunWriter, path, retention, sync=sync)
+        self._open = partial(RunWriter, path, retention, rule, sync=sync)
         self.turn: AbstractAsyncContextManager[object, bool | None] = asyncio.Lock()
         self._use = threading.Lock()
         self._is_closed = False

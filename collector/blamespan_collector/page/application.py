@@ -27,6 +27,7 @@ from blamespan.rebuilding.continuing import WAITS
 from blamespan.trace import Outcome
 from blamespan_collector.page.comparison import MOST_COMPARED, compare
 from blamespan_collector.page.guarding import Guarded
+from blamespan_collector.page.incidents import Incidents
 from blamespan_collector.page.labelling import Labelling
 from blamespan_collector.page.rendering import ASSETS, asset, render
 from blamespan_collector.page.trace_view import TraceView, trace_view
@@ -39,6 +40,8 @@ _LONG_STEPS = 10_000
 """A run of so many steps takes seconds to lay out: its verdict is shown at once, its steps when that is done."""
 _FIRST_VIEW_S = 0.2
 _MAX_FIELD_CHARS = 500
+_FIRST_INCIDENTS = 8
+_MOST_INCIDENTS = 1_000
 _MOST_CHOICES = 500
 _MOST_PARTS = 10
 _FIELDS = ("text", "outcome", "agent", "mode", "service")
@@ -62,7 +65,8 @@ def page_application(
         jaeger_ui: URL of Jaeger's UI, where people reach it; None for no links to it.
     """
     labelling = Labelling(store, address)
-    page = _Page(store, labelling, jaeger_ui)
+    incidents = Incidents(store, address)
+    page = _Page(store, labelling, incidents, jaeger_ui)
     own = [
         Route("/", page.runs, methods=["GET"]),
         Route("/compare", page.comparison, methods=["GET"]),
@@ -71,7 +75,7 @@ def page_application(
         Route("/static/{name}", _static, methods=["GET"]),
     ]
     return Starlette(
-        routes=[*own, *labelling.routes, *routes],
+        routes=[*own, *labelling.routes, *incidents.routes, *routes],
         middleware=[Middleware(Guarded, address=address, hosts=tuple(hosts))],
         exception_handlers={HTTPException: _answer_http_error, ConfigError: _answer_misuse, StoreError: _unavailable},
     )
@@ -80,8 +84,8 @@ def page_application(
 class _Page:
     """Answers from the store; plain functions, so that Starlette runs them in threads."""
 
-    def __init__(self, store: RunStore, labelling: Labelling, jaeger_ui: str | None) -> None:
-        self._store = store
+    def __init__(self, store: RunStore, labelling: Labelling, incidents: Incidents, jaeger_ui: str | None) -> None:
+        self._store, self._incidents = store, incidents
         self._jaeger_ui = jaeger_ui.rstrip("/") if jaeger_ui else None
         self._labelling = labelling
         self._last_view: tuple[tuple[RunSummary, bool], TraceView] | None = None
@@ -92,15 +96,24 @@ class _Page:
         """Which long run is being laid out."""
 
     def runs(self, request: Request) -> Response:
-        """List runs."""
+        """List incidents, and runs; or one incident with its runs."""
         wanted = _FormRequest(request)
+        is_filtered = any(wanted.fields.values())
+        incidents = self._incidents.rows(
+            _MOST_INCIDENTS if wanted.wants_incidents else _FIRST_INCIDENTS, wanted.incident
+        )
+        if wanted.incident and not incidents:
+            raise HTTPException(404, f"No incident {wanted.incident[:64]!r} is known. The latest 10,000 are kept.")
         summaries = self._store.search(wanted.query(_PAGE_RUNS + 1))
         older = summaries[_PAGE_RUNS - 1].place if len(summaries) > _PAGE_RUNS else None
         return _html(
             "runs.html",
             runs=summaries[:_PAGE_RUNS],
             wanted=wanted.fields,
-            is_filtered=any(wanted.fields.values()),
+            is_filtered=is_filtered,
+            incidents=[] if not wanted.incident and (is_filtered or wanted.is_older) else incidents,
+            counts=self._store.count_incidents(),
+            incident=wanted.incident,
             older=None if older is None else str(request.url.include_query_params(after=older).query),
             agents=_choices(self._store.agents()),
             modes=[mode for mode in self._store.modes() if _choices(mode[:1])][:_MOST_CHOICES],
@@ -210,9 +223,10 @@ class _FormRequest:
 
     def __init__(self, request: Request) -> None:
         given = request.query_params
-        unknown = next((name for name in given if name not in (*_FIELDS, "after")), None)
+        others = ("after", "incident", "incidents")
+        unknown = next((name for name in given if name not in (*_FIELDS, *others)), None)
         if unknown is not None:
-            known = ", ".join((*_FIELDS, "after"))
+            known = ", ".join((*_FIELDS, *others))
             raise HTTPException(400, f"Expected one of {known} to choose runs by, got {unknown[:64]!r}. Leave it out.")
         self.fields = {name: clean(given.get(name, "")[:_MAX_FIELD_CHARS]) for name in _FIELDS}
         outcome = self.fields["outcome"]
@@ -220,6 +234,9 @@ class _FormRequest:
             known = ", ".join(get_args(Outcome))
             raise HTTPException(400, f"Expected the outcome to be one of {known}, got {outcome[:64]!r}. Choose one.")
         self._after = given.get("after") or None
+        self.is_older = self._after is not None
+        self.incident = given.get("incident") or None
+        self.wants_incidents = "incidents" in given
 
     def query(self, limit: int) -> RunQuery:
         """Make the store's question of it."""
@@ -233,6 +250,7 @@ class _FormRequest:
             agent=fields["agent"] or None,
             mode=fields["mode"] or None,
             service=fields["service"] or None,
+            incident=self.incident,
             limit=limit,
             after=self._after,
         )

@@ -1,19 +1,14 @@
 """The form by which a person corrects a verdict on the page, and what comes of it.
 
-Another site must not label in a person's name: a form is only taken with the token that stands on the run's page, which
-other origins cannot read, and a browser that says it comes from elsewhere is refused. What is kept is a line in a file
-beside the store; traces and verdicts stay as they are.
+What is kept is a line in a file beside the store; traces and verdicts stay as they are.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -32,13 +27,12 @@ from blamespan.labels.people import LabelAnswer, PersonLabel, by_run
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.judged_runs import runs_of
+from blamespan_collector.page.forms import FormTokens, read_form
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 
 _logger = logging.getLogger("blamespan.collector")
 
-_MAX_FORM_BYTES = 16_384
-_MAX_FIELDS = 20
 _ANSWERS: Mapping[LabelAnswer, str] = {
     "agrees": "The verdict is right",
     "corrects": "Another step or error mode decided it:",
@@ -86,7 +80,7 @@ class Labelling:
     def __init__(self, store: RunStore, address: ListenAddress) -> None:
         self._store = store
         self._file = LabelsFile(store.path.parent / LABELS_FILE)
-        self._secret = secrets.token_bytes(32)
+        self._tokens = FormTokens()
         self._is_open = address.is_loopback
         self._known: tuple[object, dict[str, list[PersonLabel]]] = (None, {})
         self.routes = [Route("/run/{trace_id}/label", self._take, methods=["POST"])] if self._is_open else []
@@ -105,7 +99,7 @@ class Labelling:
         canonical = view.mode.mode if view.mode else None
         modes = MODES if canonical is None or canonical in MODES else (canonical, *MODES)
         return LabelForm(
-            token=self._token(trace.trace_id, first),
+            token=self._tokens.make(trace.trace_id, first),
             first_span_id=first,
             answers=[item for item in _ANSWERS.items() if chosen is not None or item[0] != "agrees"],
             modes=modes,
@@ -118,16 +112,7 @@ class Labelling:
 
     async def _take(self, request: Request) -> Response:
         """Keep what a form says, and show the run again."""
-        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            raise HTTPException(403, "This form was sent from another site. Open the run here and label it again.")
-        if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            raise HTTPException(415, "Expected a form, got something else. Open the run and label it there.")
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _MAX_FORM_BYTES:
-                raise HTTPException(413, f"Expected a form of at most {_MAX_FORM_BYTES} bytes. Shorten the comment.")
-        form = _fields(body)
+        form = await read_form(request)
         trace_id = await run_in_threadpool(self._keep, request.path_params["trace_id"], form)
         return RedirectResponse(f"/run/{trace_id}?{urlencode({'by': form['by']})}#labels", 303)
 
@@ -155,20 +140,11 @@ class Labelling:
         if stored is None:
             raise HTTPException(404, f"No run {trace_id[:64]!r} is stored. It may have been let go.")
         first = form.get("run", "")
-        expected = self._token(stored.summary.trace_id, first)
-        if not hmac.compare_digest(expected.encode(), form.get("token", "").encode()):
-            raise HTTPException(
-                403,
-                "The form is not one of this page, or is older than the collector. Open the run and label it again.",
-            )
+        self._tokens.check(form, stored.summary.trace_id, first)
         for run, verdict in runs_of("", stored.spans):
             if run.trace.steps and run.trace.steps[0].span_id == first:
                 return run.trace, verdict
         raise HTTPException(409, "More spans of this run have come meanwhile. Open it and label it again.")
-
-    def _token(self, trace_id: str, first_span_id: str) -> str:
-        content = f"{trace_id} {first_span_id}".encode("utf-8", "replace")
-        return hmac.new(self._secret, content, hashlib.sha256).hexdigest()
 
     def _labels(self) -> Mapping[str, Sequence[PersonLabel]]:
         """Read the labels, again when the file has changed."""
@@ -199,15 +175,6 @@ def _step_and_modes(
     if not (typed.isascii() and typed.isdigit() and len(typed) < 9):
         raise HTTPException(400, f"Expected the number of the step that decided the failure, got {typed[:20]!r}.")
     return int(typed), [mode(named)] if named else []
-
-
-def _fields(body: bytes) -> dict[str, str]:
-    """Read a form; of a field that comes twice the last counts."""
-    try:
-        fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="replace")
-    except (UnicodeDecodeError, ValueError) as error:
-        raise HTTPException(400, "Expected a form as a browser sends it. Open the run and label it there.") from error
-    return {name: values[-1] for name, values in fields.items()}
 
 
 def _row(label: PersonLabel) -> tuple[str, str, str, str]:

@@ -39,6 +39,8 @@ _MOST_GUARD_WORDS = 20
 """Distinct actions and kinds of rules of guards together."""
 _MOST_LABEL = 100
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
+_MOST_INCIDENTS = 50
+_INCIDENT_LABELS = ("incident", "service", "agent", "mode")
 _RUN_LABELS = ("outcome", "verdict", "tracer")
 _SUM = -1.0
 """Where a range's upper end stands in a key, the sum of the numbers has this; no range of ours ends there."""
@@ -59,6 +61,8 @@ _COUNT_HELP = {
     "revisions": "Verdicts that came after the spans had gone on, or replaced another.",
     "entries_damaged": "Acknowledged parts of requests that cannot be read, because their bytes on disk are damaged.",
     "segments_damaged": "Segments of the journal with damaged bytes; everything else in them goes on.",
+    "alerts_failed": "Messages about incidents that a receiver did not take; they are tried again.",
+    "alerts_sent": "Messages about incidents that a receiver took.",
     "logs_set_aside": "Log records set aside, because a sink refused them.",
     "spans_delivered": "Spans that a sink has taken; each sink counts.",
     "spans_set_aside": "Spans set aside, because a sink refused them.",
@@ -71,6 +75,8 @@ _COUNT_HELP = {
     "traces_past_deadline": "Traces that went on before their verdict, which follows as a revision.",
 }
 _GAUGE_HELP = {
+    "alerts_failing": "Receivers of alerts that did not take the last one.",
+    "incidents_open": "Incidents that are open: runs that fail alike.",
     "journal_lag_s": "How far the worker is behind what was acknowledged.",
     "kept_bytes": "What was delivered and is kept to be sent again.",
     "set_aside_records": "Log records, metrics and verdicts that are set aside now.",
@@ -127,6 +133,7 @@ class Metrics(Collector):
         self._guard = _Totals()
         self._known_guard_words: set[str] = set()
         self._gauges: dict[str, float] = {}
+        self._incidents: list[tuple[list[str], float]] = []
         self._agents: set[str] = set()
         self._modes: set[str] = set()
         self._words: set[str] = set()
@@ -153,6 +160,13 @@ class Metrics(Collector):
         with suppress(TypeError, ValueError):
             runs = message.get("runs", ())
             self._runs.set(_add_up((self._word(*labels), number) for *labels, number in runs if len(labels) == 3))
+        with suppress(TypeError, ValueError):
+            incidents = list(message.get("incidents", ()))[:_MOST_INCIDENTS]
+            self._incidents = [
+                ([_printable(str(label)) for label in labels], float(runs))
+                for *labels, runs in incidents
+                if len(labels) == 4
+            ]
         with suppress(TypeError, ValueError, AttributeError):
             self._histograms.set(_add_up(self._points(message.get("histograms", {}))))
 
@@ -215,6 +229,14 @@ class Metrics(Collector):
         for values, number in sorted(self._runs.totals().items()):
             runs.add_metric(values, number)
         yield runs
+        incidents = GaugeMetricFamily(
+            "blamespan_incident_runs",
+            "Runs of each open incident, those with the latest runs.",
+            labels=_INCIDENT_LABELS,
+        )
+        for values, number in self._incidents:
+            incidents.add_metric(values, number)
+        yield incidents
         yield from self._of_histograms()
 
     def _of_histograms(self) -> Iterator[Metric]:

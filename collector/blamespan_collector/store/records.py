@@ -28,6 +28,7 @@ class RunQuery:
         limit: Most that are given.
         after: `RunSummary.place` of the last one that is known already.
         is_run: Whether only traces with a run of agents count, rather than every trace.
+        incident: Id of the incident that they are counted to.
     """
 
     text: str = ""
@@ -43,6 +44,7 @@ class RunQuery:
     limit: int = 50
     after: str | None = None
     is_run: bool = True
+    incident: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,9 @@ class RunSummary:
         abstained: Why there is no verdict, or empty.
         tracer: Name and version of who says so, or empty.
         revision: Of the verdict.
+        version: Of the service, or empty.
+        likeness: What it has in common with runs that fail alike, or empty.
+        quote: Words of the decisive step, cut.
         words: What `RunQuery.text` is looked for in, in lower case.
         place: For `RunQuery.after`; empty for what is not stored.
     """
@@ -100,6 +105,9 @@ class RunSummary:
     abstained: str = ""
     tracer: str = ""
     revision: int = 0
+    version: str = ""
+    likeness: str = ""
+    quote: str = ""
     words: str = ""
     place: str = ""
 

@@ -49,7 +49,12 @@ def condition(query: RunQuery) -> tuple[str, list[object]]:
 def _parts(query: RunQuery) -> Iterator[tuple[str, tuple[object, ...]]]:
     if query.is_run:
         yield "is_run", ()
-    for column, wanted in (("outcome", query.outcome), ("blamed_agent", query.agent), ("mode", query.mode)):
+    for column, wanted in (
+        ("outcome", query.outcome),
+        ("blamed_agent", query.agent),
+        ("mode", query.mode),
+        ("incident", query.incident),
+    ):
         if wanted:
             yield f"{column} = ?", (wanted,)
     if query.service:

@@ -12,6 +12,8 @@ from typing import get_args
 from blamespan.analysis.sources import store_in
 from blamespan.spans import Span
 from blamespan.trace import Outcome
+from blamespan_collector.store.incidents import COLUMNS as INCIDENT_COLUMNS
+from blamespan_collector.store.incidents import Incident, IncidentState, VersionCount, incident_of
 from blamespan_collector.store.reading import read_what_can_be
 from blamespan_collector.store.records import RunQuery, RunSummary, StoredRun
 from blamespan_collector.store.rows import COLUMNS, condition, summary_of
@@ -109,6 +111,33 @@ class RunStore:
             ).fetchall()
         counts = {str(row["outcome"]): int(row["n"]) for row in rows}
         return {outcome: counts.get(outcome, 0) for outcome in get_args(Outcome)}
+
+    def incidents(self, limit: int = 100, *, incident_id: str | None = None) -> list[Incident]:
+        """List incidents, the open ones first, each with the latest run first; or one, by its id."""
+        where, values = ("runs > 0", ()) if incident_id is None else ("id = ?", (incident_id,))
+        with self._reading() as database:
+            rows = database.execute(
+                f"SELECT {INCIDENT_COLUMNS} FROM incidents WHERE {where} "  # noqa: S608
+                "ORDER BY state <> 'open', state = 'counted', last_ns DESC, id LIMIT ?",
+                (*values, max(0, min(limit, _MOST))),
+            ).fetchall()
+        return [incident_of(row) for row in rows]
+
+    def count_incidents(self) -> dict[IncidentState, int]:
+        """Count incidents by their state."""
+        with self._reading() as database:
+            rows = database.execute("SELECT state, count(*) FROM incidents WHERE runs > 0 GROUP BY state").fetchall()
+        counts = {str(state): int(number) for state, number in rows}
+        return {state: counts.get(state, 0) for state in get_args(IncidentState)}
+
+    def versions(self) -> list[VersionCount]:
+        """Count the stored runs with a verdict, by service, version and incident."""
+        with self._reading() as database:
+            rows = database.execute(
+                "SELECT service, version, incident, count(*), min(start_ns) FROM traces "
+                "WHERE is_run AND failure_score IS NOT NULL GROUP BY service, version, incident"
+            ).fetchall()
+        return [VersionCount(*row) for row in rows]
 
     def services(self) -> list[str]:
         """List the services that made spans, by name."""

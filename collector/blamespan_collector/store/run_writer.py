@@ -19,6 +19,7 @@ from blamespan import conventions as words
 from blamespan.annotate import cut, is_verdict
 from blamespan.spans import Span
 from blamespan.sqlite_files import is_full, transaction
+from blamespan_collector.store.incidents import IncidentRule, close_quiet, count_run
 from blamespan_collector.store.reading import read_what_can_be
 from blamespan_collector.store.rows import COLUMNS, row_of, summary_of
 from blamespan_collector.store.schema import open_to_write
@@ -67,6 +68,7 @@ class RunWriter:
     Args:
         path: The store's file; made where it is not.
         retention: What to keep.
+        rule: When incidents open and close.
         sync: `full`: what was put survives a power cut; `normal`: it survives our end.
         busy_s: Seconds to wait for another process that writes.
         now_ns: Gives Unix time.
@@ -80,6 +82,7 @@ class RunWriter:
         self,
         path: Path,
         retention: Retention | None = None,
+        rule: IncidentRule | None = None,
         *,
         sync: Literal["full", "normal"] = "full",
         busy_s: float = 30.0,
@@ -90,7 +93,7 @@ class RunWriter:
         self._database = open_to_write(path, sync, busy_s)
         self._identity = path.stat()
         self._database.row_factory = sqlite3.Row
-        self._retention = retention or Retention()
+        self._retention, self._rule = retention or Retention(), rule or IncidentRule()
         self._now_ns = now_ns
 
     def close(self) -> None:
@@ -141,6 +144,7 @@ class RunWriter:
             max_bytes = min(max_bytes, max(_LEAST_BYTES, self._used_bytes() - missing_bytes))
         with transaction(self._database):
             dropped = self._database.execute("DELETE FROM traces WHERE stored_ns < ?", (oldest_ns,)).rowcount
+            close_quiet(self._database, self._rule, self._now_ns())
             if dropped:
                 self._database.execute("DELETE FROM operations WHERE latest_ns < ?", (oldest_ns,))
         while self._used_bytes() > max_bytes:
@@ -182,15 +186,20 @@ class RunWriter:
         digest = hashlib.blake2b(payload, digest_size=8).digest()
         summary = summarize(spans)
         stored = self._database.execute(
-            f"SELECT row, {', '.join(COLUMNS)}, EXISTS (SELECT 1 FROM parts WHERE trace = traces.row AND digest = ?) "  # noqa: S608
-            "AS is_known FROM traces WHERE trace_id = ?",
+            f"SELECT row, incident, {', '.join(COLUMNS)}, EXISTS "  # noqa: S608
+            "(SELECT 1 FROM parts WHERE trace = traces.row AND digest = ?) AS is_known FROM traces WHERE trace_id = ?",
             (digest, bytes.fromhex(summary.trace_id)),
         ).fetchone()
         if stored is not None:
             if stored["is_known"]:
                 return
             summary = merged(summary_of(stored), summary)
-        [row] = self._database.execute(_INSERT, (*row_of(summary), self._now_ns())).fetchone()
+        now_ns = self._now_ns()
+        [row] = self._database.execute(_INSERT, (*row_of(summary), now_ns)).fetchone()
+        before_id = "" if stored is None else stored["incident"]
+        incident = count_run(self._database, before_id, summary, self._rule, now_ns)
+        if incident != before_id:
+            self._database.execute("UPDATE traces SET incident = ? WHERE row = ?", (incident, row))
         self._database.execute(
             "INSERT INTO parts (trace, digest, spans, payload) VALUES (?, ?, ?, ?)",
             (row, digest, len(spans), zlib.compress(payload, _FAST)),

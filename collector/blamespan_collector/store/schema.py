@@ -52,6 +52,25 @@ _MIGRATIONS = (
         service TEXT NOT NULL, name TEXT NOT NULL, kind INTEGER NOT NULL, latest_ns INTEGER NOT NULL,
         PRIMARY KEY (service, name, kind)) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE traces ADD COLUMN version TEXT NOT NULL DEFAULT '';
+    ALTER TABLE traces ADD COLUMN likeness TEXT NOT NULL DEFAULT '';
+    ALTER TABLE traces ADD COLUMN quote TEXT NOT NULL DEFAULT '';
+    ALTER TABLE traces ADD COLUMN incident TEXT NOT NULL DEFAULT '';
+    CREATE INDEX traces_incident ON traces (incident, start_ns) WHERE incident <> '';
+    CREATE INDEX traces_version ON traces (service, version, incident, start_ns)
+        WHERE is_run AND failure_score IS NOT NULL;
+    CREATE TABLE incidents (
+        id TEXT PRIMARY KEY, service TEXT NOT NULL, likeness TEXT NOT NULL, state TEXT NOT NULL,
+        state_ns INTEGER NOT NULL, opened INTEGER NOT NULL, runs INTEGER NOT NULL, since INTEGER NOT NULL,
+        first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, first_trace TEXT NOT NULL, last_trace TEXT NOT NULL,
+        version TEXT NOT NULL, agent TEXT NOT NULL, mode TEXT NOT NULL, mode_name TEXT NOT NULL, quote TEXT NOT NULL)
+        WITHOUT ROWID;
+    CREATE TABLE told (
+        incident TEXT NOT NULL, receiver TEXT NOT NULL, told_ns INTEGER NOT NULL, claimed_ns INTEGER NOT NULL,
+        opened INTEGER NOT NULL, state TEXT NOT NULL, runs INTEGER NOT NULL, PRIMARY KEY (incident, receiver))
+        WITHOUT ROWID;
+    """,
 )
 """What makes each version of the one before; the first of nothing."""
 

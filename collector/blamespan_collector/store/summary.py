@@ -34,6 +34,7 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
         end_ns=max(_time(max(span.start_ns, span.end_ns)) for span in spans),
         name=cut(named.name, _MAX_TEXT_BYTES),
         service=service_of(named),
+        version=_resource_text(named, "service.version"),
         task=cut(_task(root), _MAX_TEXT_BYTES) if root else "",
         agents=_agents(steps),
         outcome=outcome_of(root, [span for span in own if root is None or span.parent_id == root.span_id]),
@@ -44,6 +45,8 @@ def summarize(spans: Sequence[Span]) -> RunSummary:
         has_root=root is not None,
     )
     summary = summary if verdict is None else _with_verdict(summary, verdict)
+    quotes = [_text(span, words.EVIDENCE) for span in spans if span.integer(words.BLAME_RANK) == 1]
+    summary = replace(summary, quote=next((quote for quote in reversed(quotes) if quote), ""))
     evidence = " ".join([quote for span in own if (quote := span.text(words.EVIDENCE))])
     earlier = " ".join([link.trace_id for link in root.links if words.LINK_RELATION in link.attributes] if root else [])
     return replace(summary, words=_words(summary, f"{evidence} {earlier}".rstrip()))
@@ -77,6 +80,9 @@ def merged(before: RunSummary, more: RunSummary) -> RunSummary:
         abstained=judged.abstained,
         tracer=judged.tracer,
         revision=judged.revision,
+        version=named.version,
+        likeness=judged.likeness,
+        quote=judged.quote or before.quote or more.quote,
         words=cut(f"{before.words} {more.words}", _MAX_WORDS_BYTES),
         place=before.place,
     )
@@ -94,8 +100,12 @@ def _outcome(before: RunSummary, more: RunSummary) -> Outcome:
 
 def service_of(span: Span) -> str:
     """Name the service that made *span*, or give an empty text."""
-    service = span.resource.get("service.name")
-    return cut(service, _MAX_TEXT_BYTES) if isinstance(service, str) else ""
+    return _resource_text(span, "service.name")
+
+
+def _resource_text(span: Span, key: str) -> str:
+    value = span.resource.get(key)
+    return cut(value, _MAX_TEXT_BYTES) if isinstance(value, str) else ""
 
 
 def _authority(summary: RunSummary) -> tuple[bool, int, float]:
@@ -132,6 +142,7 @@ def _with_verdict(summary: RunSummary, span: Span) -> RunSummary:
         abstained=_text(span, words.ABSTAINED),
         tracer=f"{_text(span, words.TRACER_NAME)}/{_text(span, words.TRACER_VERSION)}",
         revision=_revision(span),
+        likeness=_text(span, words.LIKENESS),
     )
 
 

@@ -24,6 +24,8 @@ from typing import Any
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import Tracer, load_tracer
+from blamespan_collector.alerting.alerting import Alerting
+from blamespan_collector.alerting.receivers import receivers
 from blamespan_collector.delivering.delivered_rows import Grace
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.destinations import destinations
@@ -182,6 +184,7 @@ class Worker:
         self._reserve = Reserve(path, self._state, settings.max_journal_bytes)
         self._in_flight = [InFlight(settings.journal / name) for name in ("attributing", "attributing-large")]
         self._note_attempts()
+        self._alerting = Alerting(settings.store, receivers(settings)) if settings.store and sinks is None else None
         self._reader = JournalReader(settings.journal)
         grace = Grace(
             settings.keep_delivered_s,
@@ -240,6 +243,8 @@ class Worker:
         """Work until told to stop. A failure of ours ends the process: the next one goes on from the disk."""
         self._link = link
         self._delivery.start()
+        if self._alerting is not None:
+            self._alerting.start()
         for scorer in self._scorers:
             scorer.start()
         threading.Thread(target=self._listen, args=(link,), name="blamespan-link", daemon=True).start()
@@ -264,6 +269,8 @@ class Worker:
 
         Where the tracer does not come back, its thread may read them at any time: they stay open to the process's end.
         """
+        if self._alerting is not None:
+            self._alerting.stop()
         self._large_runs_tracer.close()  # so that its thread comes back
         ended = [scorer.stop(_SCORER_ENDS_S) for scorer in self._scorers]
         if isinstance(self._tracer, TracerProcesses):
@@ -349,6 +356,9 @@ class Worker:
             counts[f"{'spans' if kind == 'traces' else kind}_delivered"] += counter.delivered
             counts[f"{'spans' if kind == 'traces' else kind}_set_aside"] += counter.refused
             counts[f"{'spans' if kind == 'traces' else kind}_resent"] += counter.resent
+        if self._alerting is not None:
+            counts["alerts_sent"], counts["alerts_failed"] = self._alerting.sent, self._alerting.failed
+            gauges["incidents_open"], gauges["alerts_failing"] = self._alerting.n_open, self._alerting.failing
         annotators = [scorer.annotator for scorer in self._scorers]
         counts["spans_lost"] = self._state.lost_spans
         counts["state_rows_damaged"] = self._state.damaged_rows
@@ -366,6 +376,10 @@ class Worker:
             "to": [sink.name for sink in self._sinks],
             "counts": {**message["counts"], **counts},
             "gauges": gauges,
+            "incidents": [
+                [one.id, one.service, one.agent, one.mode, one.runs]
+                for one in (self._alerting.open if self._alerting is not None else ())
+            ],
         }
 
     def _tidy(self) -> None:

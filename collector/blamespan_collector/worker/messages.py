@@ -9,6 +9,7 @@ Messages are small dicts. Worker to intake, each second and when something chang
      "gauges": {name: float},           as they are now
      "blame": [[agent, mode, number]],  since its start
      "runs": [[outcome, verdict, tracer, number]],
+     "incidents": [[id, service, agent, mode, runs]], those that are open
      "histograms": {name: [[labels, [[upper, cumulative number]], sum]]},
      "died": str,                       what it broke on, in its last message
      "failed": str,                     why it gives up and another start cannot help

@@ -1,0 +1,1 @@
+"""People and log back ends are told of incidents."""
