@@ -40,6 +40,7 @@ from blamespan.attribution import NOBODY_KNOWS
 from blamespan.cores import cores
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
+from blamespan.taxonomy import canonical, mode
 from blamespan_lab.learn.campaign import Budget
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.teaching import make_recipe, make_runs
@@ -201,6 +202,7 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
             lambda was, now: now >= was + 0.25 and now >= 0.85,
         ),
         _row("agent named, fresh tasks", steps[1], named[after][1]),
+        _row("kind of error named, fresh tasks", steps[2], named[after][2]),
         Row("always this agent, fresh tasks: agent", None, Share(always, len(agents))),
         _row(
             "absences, fresh tasks: step",
@@ -287,7 +289,8 @@ def _cpu_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def _named(tracer: AutoTracer, failed: Sequence[Done], runs: dict[str, RecordedRun]) -> tuple[list[bool], list[bool]]:
+def _named(tracer: AutoTracer, failed: Sequence[Done], runs: dict[str, RecordedRun]) -> tuple[list[bool], ...]:
+    """Tell of each failure whether its step, its agent and its kind of error are named."""
     traces = [runs[done.trace_id].trace for done in failed]
     verdicts = tracer.attribute(traces)
     steps = [verdict.decisive_step == done.decisive for verdict, done in zip(verdicts, failed, strict=True)]
@@ -296,7 +299,14 @@ def _named(tracer: AutoTracer, failed: Sequence[Done], runs: dict[str, RecordedR
         and trace.steps[verdict.decisive_step].agent == trace.steps[done.decisive or 0].agent
         for verdict, trace, done in zip(verdicts, traces, failed, strict=True)
     ]
-    return steps, agents
+    kinds = [
+        done.fault is not None
+        and any(canonical(verdict.modes[0].mode)[0] == canonical(mode(name))[0] for name in done.fault.modes)
+        if verdict.modes
+        else False
+        for verdict, done in zip(verdicts, failed, strict=True)
+    ]
+    return steps, agents, kinds
 
 
 def _called_failed(tracer: AutoTracer, done: Sequence[Done], runs: dict[str, RecordedRun]) -> list[bool]:

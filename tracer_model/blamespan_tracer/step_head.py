@@ -4,7 +4,7 @@ Who errs, and where in a run, differs from team to team: a dozen labels of one t
 runs of others. So none is bundled. `blamespan lab train --labels` learns one; the tracer `auto` uses it where it was
 measurably better than the tracer by itself. It begins as the tracer's own opinion, and learns how far to leave it.
 
-Dims: T steps of a run, F features of a step.
+Dims: T steps of a run, F features of a step, K kinds of error.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from blamespan.errors import ConfigError
+from blamespan.taxonomy import ErrorMode, mode
 from blamespan_tracer.auto.observed_run import ReadRun
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
 from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, evidence_features
@@ -84,12 +86,35 @@ def opinion_of_tracer(shares: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
+class KindHead:
+    """Says which kind of error a step is, by a logistic regression over its features.
+
+    Attributes:
+        kinds: K modes.
+        weights: (K, F) for features as the prior scales them.
+        bias: (K,).
+        leads: Whether it is heard before findings that name a kind; else after.
+    """
+
+    kinds: tuple[ErrorMode, ...]
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    leads: bool
+
+    def rank(self, scaled: Floats) -> list[ErrorMode]:
+        """List the kinds by the (F,) scaled features of a step, the likeliest first."""
+        order = np.argsort(-(self.weights.astype(np.float64) @ scaled + self.bias), kind="stable")
+        return [self.kinds[index] for index in order]
+
+
+@dataclass(frozen=True, slots=True)
 class StepHead:
     """What labels add to the tracer's opinion.
 
     Attributes:
         prior: Scores steps by `step_features`.
         agents: Whose steps are told apart.
+        kinds: Which kind of error a step is; None where that is not learnt, or no better than without.
         set_mass: Share of the blame that a step set must hold.
         is_better: Whether it was measurably better than the tracer by itself.
         figures: What was measured when it was learnt.
@@ -102,6 +127,7 @@ class StepHead:
     is_better: bool
     figures: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
+    kinds: KindHead | None = None
 
     def share(self, run: ReadRun, shares: Floats) -> Floats:
         """Return the (T,) shares of the blame in a run with a step that can be blamed.
@@ -113,16 +139,34 @@ class StepHead:
         scores = opinion_of_tracer(shares) + self.prior.score(step_features(run, shares, self.agents))
         return softmax(np.where(run.can_be_blamed, scores, _NEVER))
 
+    def rank_kinds(self, run: ReadRun, shares: Floats, step: int) -> list[ErrorMode]:
+        """List the kinds of error that a step may be, the likeliest first; none where they are not learnt.
+
+        Args:
+            run: As the tracer reads it.
+            shares: (T,) as the tracer sees it by itself.
+            step: Its index.
+        """
+        if self.kinds is None:
+            return []
+        return self.kinds.rank(self.prior.scale(step_features(run, shares, self.agents)[step]))
+
     def save(self, path: Path) -> str:
         """Write the file; return its digest."""
+        tensors = self.prior.tensors()
+        kinds: Mapping[str, Any] = {}
+        if self.kinds is not None:
+            tensors |= {"kind weights": self.kinds.weights, "kind bias": self.kinds.bias}
+            kinds = {"kinds": [str(kind) for kind in self.kinds.kinds], "kinds_lead": self.kinds.leads}
         settings = {
             "agents": list(self.agents),
             "columns": list(name_features(self.agents)),
             "set_mass": self.set_mass,
             "is_better": self.is_better,
             "figures": dict(self.figures),
+            **kinds,
         }
-        return write_weights(path, self.prior.tensors(), {"format": _FORMAT, "settings": json.dumps(settings)})
+        return write_weights(path, tensors, {"format": _FORMAT, "settings": json.dumps(settings)})
 
     @classmethod
     def load(cls, path: Path) -> StepHead:
@@ -143,7 +187,18 @@ class StepHead:
             raise ValueError(f"{len(columns)} names for {len(stored.weights)} weights")
         prior = stored.by_name(columns, wanted)
         set_mass, is_better = float(settings["set_mass"]), bool(settings["is_better"])
-        return cls(prior, agents, set_mass, is_better, settings["figures"], digest=digest)
+        kinds = None
+        if "kinds" in settings:
+            weights = np.zeros((len(settings["kinds"]), len(wanted)), np.float32)
+            weights[:, [wanted.index(name) for name in columns]] = tensors["kind weights"]
+            try:
+                modes = tuple(mode(name) for name in settings["kinds"])
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+            kinds = KindHead(modes, weights, tensors["kind bias"], leads=bool(settings["kinds_lead"]))
+            if kinds.bias.shape != (len(modes),):
+                raise ValueError(f"{len(modes)} kinds for {len(kinds.bias)} weights")
+        return cls(prior, agents, set_mass, is_better, settings["figures"], digest=digest, kinds=kinds)
 
 
 def step_heads_in_use() -> tuple[StepHead, ...]:

@@ -57,6 +57,8 @@ def figures_of(made: Made | None, trained: Trained, settings: LearnSettings, *, 
             "always_this_agent": left_out.agent,
             "always_this_place": left_out.place,
             "kinds_left_out": left_out.after,
+            "kind_before": None if steps.kinds is None else steps.kinds.before,
+            "kind_after": None if steps.kinds is None else steps.kinds.after,
             "is_used": trained.step_head,
         },
         "no_steps": trained.why_not,
@@ -159,8 +161,13 @@ def _say_steps(steps: Mapping[str, Any]) -> str:
         f"{steps['before']:.0f} -> {steps['after']:.0f} % named right ({low:.0f} to {high:.0f}) on {steps['failures']} "
         f"failures of tasks not learnt; by what is usual alone {steps['usual_course']:.0f} %; kinds left out "
         f"{steps['kinds_left_out']:.0f} %; always this agent {steps['always_this_agent']:.0f} %, always this place "
-        f"{steps['always_this_place']:.0f} %"
+        f"{steps['always_this_place']:.0f} %{_say_kinds(steps)}"
     )
+
+
+def _say_kinds(steps: Mapping[str, Any]) -> str:
+    before, after = steps["kind_before"], steps["kind_after"]
+    return "" if after is None else f"; kind of error named right {before:.0f} -> {after:.0f} %"
 
 
 def _say_outcomes(outcomes: Mapping[str, Any]) -> str:

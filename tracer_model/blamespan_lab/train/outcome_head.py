@@ -131,7 +131,7 @@ def read_outcomes(runs: Sequence[MessageActionTrace], tracer: Tracer) -> KnownOu
 def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, OutcomeFigures]:
     """Fit a head to all runs; its figures and its alarm come from heads that were fitted to the runs of other tasks."""
     probabilities = cross_fit(known, seed=seed)
-    alarm = _choose_alarm(probabilities[~known.has_failed])
+    alarm = choose_alarm(probabilities[~known.has_failed], known.task[~known.has_failed])
     figures = _measure(known, probabilities, alarm, seed=seed)
     head = fit_head(known)
     about = {
@@ -148,15 +148,42 @@ def learn_head(known: KnownOutcomes, *, seed: int = 0) -> tuple[OutcomeHead, Out
     return replace(head, alarm=alarm, is_better=figures.is_better, figures=about), figures
 
 
-def _choose_alarm(sound: NDArray[np.float64]) -> float:
-    """Return the probability above which a run is called failed, by those that sound runs of other tasks have: (N,).
+def choose_alarm(sound: NDArray[np.float64], task: NDArray[np.int64]) -> float:
+    """Return the probability above which a run is called failed, by those that sound runs of other tasks have.
 
     So many of them may lie above it that no more than `_MAX_FALSE_ALARMS` of all sound runs do, by the upper bound of
-    Clopper and Pearson; none where they are too few to tell.
+    Clopper and Pearson; none where they are too few to tell. Runs of one task are alike, so they count for fewer.
+
+    Args:
+        sound: (N,) probabilities of sound runs.
+        task: (N,) numbers of their tasks.
     """
-    n = len(sound)
-    counts = [count for count in range(n) if beta.ppf(_CONFIDENCE, count + 1, n - count) <= _MAX_FALSE_ALARMS]
+    n, alike = len(sound), _design_effect(np.log(sound / (1.0 - sound)), task)
+    counts = [count for count in range(n)
+              if beta.ppf(_CONFIDENCE, count / alike + 1, (n - count) / alike) <= _MAX_FALSE_ALARMS]  # fmt: skip
     return float(np.sort(sound)[::-1][max(counts, default=0)])
+
+
+def _design_effect(scores: NDArray[np.float64], task: NDArray[np.int64]) -> float:
+    """Return for how many runs of some tasks one run of yet another task counts: 1 where runs of a task are not alike.
+
+    Source: Kish, "Survey Sampling", 1965; the correlation within tasks by analysis of variance.
+
+    Args:
+        scores: (N,).
+        task: (N,) numbers of their tasks.
+    """
+    sizes = np.bincount(np.unique(task, return_inverse=True)[1])
+    n, n_tasks = len(scores), len(sizes)
+    if not 1 < n_tasks < n:
+        return 1.0
+    means = np.bincount(np.unique(task, return_inverse=True)[1], scores) / sizes
+    between = float((sizes * (means - scores.mean()) ** 2).sum()) / (n_tasks - 1)
+    within = float((scores**2).sum() - (sizes * means**2).sum()) / (n - n_tasks)
+    size = (n - float((sizes**2).sum()) / n) / (n_tasks - 1)
+    total = between + (size - 1) * within
+    correlation = (between - within) / total if total > 0 else 0.0
+    return 1.0 + (size - 1) * max(correlation, 0.0)
 
 
 def fit_head(known: KnownOutcomes) -> OutcomeHead:

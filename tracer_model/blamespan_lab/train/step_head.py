@@ -3,7 +3,7 @@
 The head begins as the tracer's own opinion of each step. Labels of a team say how far to leave it: who usually errs
 there, and where in a run. The penalty holds it back: a dozen labels do not undo what the tracer sees in the run.
 
-Dims: N labelled failures.
+Dims: N labelled failures, F features of a step, K kinds of error.
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.lazy import lazy_property
-from blamespan.taxonomy import mode
+from blamespan.taxonomy import ErrorMode, canonical, mode
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
 from blamespan_lab.train.calibrating import blamed, mass_ahead, mass_holding
 from blamespan_lab.train.step_model import LabelledSteps, cross_fit, fit_prior
+from blamespan_tracer.auto.evidence import find_doubted_claims
 from blamespan_tracer.auto.observed_run import ReadRun
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.step_prior import StepPrior
+from blamespan_tracer.auto.tracer import list_modes
 from blamespan_tracer.heads import list_agents
-from blamespan_tracer.step_head import StepHead, opinion_of_tracer, step_features
+from blamespan_tracer.step_head import KindHead, StepHead, opinion_of_tracer, step_features
 
 FEWEST = 8
 """Labelled failures that learning needs: of fewer nobody can tell better from worse."""
@@ -50,6 +53,31 @@ _FEWEST_MEASURED = 6
 _LEFT_OUT_FOLDS = 3
 _MOST_KINDS = 4
 _LEAST = 1e-6
+_KIND_STRENGTHS = (0.03, 0.1, 0.3, 1.0)
+"""Inverse penalties of the head for kinds; taken is the one by which kinds of other tasks are likelier."""
+_KIND_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class KindFigures:
+    """How often the labelled kind of error is named, on failures of tasks that the head has not seen.
+
+    Attributes:
+        n: Failures whose kind is labelled.
+        before: Percent whose kind is named by what findings say, at the step that the head names, and
+        after: by what was learnt as well.
+        gain_interval: 90 % interval of the difference, in points.
+    """
+
+    n: int
+    before: float
+    after: float
+    gain_interval: tuple[float, float]
+
+    @property
+    def is_better(self) -> bool:
+        """Whether more kinds are named measurably."""
+        return self.gain_interval[0] > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +98,7 @@ class StepFigures:
             with a confidence of 95 %.
         named: Of each failure, whether its step is named with the head.
         penalty: Of the head's weights.
+        kinds: How often the labelled kind of error is named; None where too few are labelled.
     """
 
     n: int
@@ -84,6 +113,7 @@ class StepFigures:
     gain_interval: tuple[float, float]
     named: tuple[bool, ...] = ()
     penalty: float = _PENALTIES[-1]
+    kinds: KindFigures | None = None
 
     @property
     def is_better(self) -> bool:
@@ -154,10 +184,13 @@ class TeamSteps:
     Attributes:
         failures: N of them, with `step_features`.
         agents: Those in at least half of the runs: what the features' last columns are about.
+        modes: Of each failure and each of its steps, the mode that findings name, if any does, and the one that it has
+            without a head.
     """
 
     failures: tuple[LabelledSteps, ...]
     agents: tuple[str, ...]
+    modes: tuple[tuple[tuple[ErrorMode | None, ErrorMode], ...], ...]
 
     @lazy_property
     def groups(self) -> NDArray[np.int64]:
@@ -166,7 +199,10 @@ class TeamSteps:
 
     def take(self, rows: Iterable[int]) -> TeamSteps:
         """Return some of them."""
-        return TeamSteps(tuple(self.failures[row] for row in rows), self.agents)
+        chosen = list(rows)
+        return TeamSteps(
+            tuple(self.failures[row] for row in chosen), self.agents, tuple(self.modes[row] for row in chosen)
+        )
 
 
 def read_steps(runs: Sequence[RecordedRun], tracer: ReadingTracer) -> TeamSteps:
@@ -182,7 +218,7 @@ def read_steps(runs: Sequence[RecordedRun], tracer: ReadingTracer) -> TeamSteps:
     counts = Counter(agent for run in ordered for agent in list_agents(run.trace))
     agents = tuple(sorted(agent for agent, count in counts.items() if count >= _LEAST_OF_RUNS * len(ordered)))
     verdicts = tracer.attribute([run.trace for run in ordered])
-    labelled = []
+    labelled, modes = [], []
     for run, verdict in zip(ordered, verdicts, strict=True):
         trace, step = run.trace, (run.faults or ())[0].step
         if verdict.abstained is not None or step is None or not trace.can_be_blamed(trace.steps[step]):
@@ -190,7 +226,10 @@ def read_steps(runs: Sequence[RecordedRun], tracer: ReadingTracer) -> TeamSteps:
         shares, read = np.array([each.score for each in verdict.steps]), tracer.read(trace)
         features = step_features(read, shares, agents)
         labelled.append(LabelledSteps.of(run, features, read.can_be_blamed, opinion_of_tracer(shares)))
-    return TeamSteps(tuple(labelled), agents)
+        doubted = find_doubted_claims(read.observed)
+        by_step = (list_modes(read, doubted, index) for index in range(len(trace.steps)))
+        modes.append(tuple((next(iter(named), None), (*named, *guessed)[0]) for named, guessed in by_step))
+    return TeamSteps(tuple(labelled), agents, tuple(modes))
 
 
 def _put_in_order(run: RecordedRun) -> RecordedRun:
@@ -217,7 +256,9 @@ def learn_step_head(team: TeamSteps, *, seed: int = 0) -> tuple[StepHead, StepFi
     shares_by = {penalty: _cross_fit_shares(team, penalty, seed) for penalty in _PENALTIES}
     penalty = max(shares_by, key=lambda penalty: _log_likelihood(steps, shares_by[penalty]))
     shares = shares_by[penalty]
-    figures = replace(_measure(steps, shares, seed), penalty=penalty)
+    prior = _fit(steps, penalty)
+    kinds, kind_figures = _learn_kinds(team, shares, prior, seed)
+    figures = replace(_measure(steps, shares, seed), penalty=penalty, kinds=kind_figures)
     ahead = [mass_ahead(of_run, one.step) for one, of_run in zip(steps, shares, strict=True)]
     about = {
         "labels": figures.n,
@@ -225,11 +266,72 @@ def learn_step_head(team: TeamSteps, *, seed: int = 0) -> tuple[StepHead, StepFi
         "after": round(figures.after, 1),
         "after_interval": [round(value, 1) for value in figures.after_interval],
         "gain_interval": [round(value, 3) for value in figures.gain_interval],
+        "kinds": None if kind_figures is None else round(kind_figures.after, 1),
         "agents": sorted({agent for one in steps for agent in list_agents(one.run.trace)}),
     }
-    return StepHead(
-        _fit(steps, penalty), team.agents, mass_holding(ahead, _COVERAGE), figures.is_better, about
-    ), figures
+    set_mass = mass_holding(ahead, _COVERAGE)
+    return StepHead(prior, team.agents, set_mass, figures.is_better, about, kinds=kinds), figures
+
+
+def _learn_kinds(
+    team: TeamSteps, shares: Sequence[NDArray[np.float64]], prior: StepPrior, seed: int
+) -> tuple[KindHead | None, KindFigures | None]:
+    """Fit a head for kinds of error to the labelled steps; measure it at the steps that are named without their labels.
+
+    Returns:
+        The head, None where it is not measurably better; and its figures, None where too few kinds are labelled.
+    """
+    modes = [(one.run.faults or ())[0].mode for one in team.failures]
+    labels = [None if given is None else canonical(given)[0] for given in modes]
+    rows = [row for row, label in enumerate(labels) if label is not None]
+    kinds = sorted({label for label in labels if label is not None}, key=str)
+    if len(rows) < FEWEST or len(kinds) < 2:
+        return None, None
+    wanted = np.array([kinds.index(label) for label in labels if label is not None])
+    learnt = prior.scale(np.array([team.failures[row].features[team.failures[row].step] for row in rows]))
+    steps = [_step_named(team.failures[row], shares[row]) for row in rows]
+    asked = prior.scale(np.array([team.failures[row].features[step] for row, step in zip(rows, steps, strict=True)]))
+    folds = (np.random.default_rng(seed).permutation(team.groups.max() + 1) % _KIND_FOLDS)[team.groups[rows]]
+
+    def cross_fit_kinds(strength: float) -> NDArray[np.float64]:
+        likely = np.full((len(rows), len(kinds)), _LEAST)
+        for fold in np.unique(folds).tolist():
+            of_others, own = folds != fold, np.flatnonzero(folds == fold)
+            if len(np.unique(wanted[of_others])) > 1:
+                model = _fit_kinds(learnt[of_others], wanted[of_others], strength)
+                likely[np.ix_(own, model.classes_)] = model.predict_proba(asked[own])
+        return likely
+
+    def log_likelihood(strength: float) -> float:
+        return float(np.log(cross_fit_kinds(strength)[np.arange(len(rows)), wanted] + _LEAST).sum())
+
+    strength = max(_KIND_STRENGTHS, key=log_likelihood)
+    guesses = [kinds[index] for index in cross_fit_kinds(strength).argmax(axis=1)]
+    shipped = [team.modes[row][step] for row, step in zip(rows, steps, strict=True)]
+    truth = [label for label in labels if label is not None]
+    before = np.array([first == label for (_, first), label in zip(shipped, truth, strict=True)])
+    alone = np.array([guess == label for guess, label in zip(guesses, truth, strict=True)])
+    after = np.array(
+        [(named or guess) == label for (named, _), guess, label in zip(shipped, guesses, truth, strict=True)]
+    )
+    leads = bool(alone.sum() > after.sum())
+    gains = 100 * ((alone if leads else after).astype(float) - before)
+    drawn = np.random.default_rng(seed).integers(len(gains), size=(_DRAWS, len(gains)))
+    low, high = np.quantile(gains[drawn].mean(axis=1), (0.05, 0.95)).tolist()
+    figures = KindFigures(
+        len(rows), percent(before.tolist()), percent((alone if leads else after).tolist()), (low, high)
+    )
+    if not figures.is_better:
+        return None, figures
+    model = _fit_kinds(learnt, wanted, strength)
+    weights, bias = (np.asarray(given, np.float32) for given in (model.coef_, model.intercept_))
+    if len(kinds) == 2:  # scikit-learn gives the second kind's alone
+        weights, bias = np.concatenate([-weights, weights]), np.concatenate([-bias, bias])
+    return KindHead(tuple(kinds), weights, bias, leads), figures
+
+
+def _fit_kinds(features: NDArray[np.float64], kinds: NDArray[np.int64], strength: float) -> LogisticRegression:
+    return LogisticRegression(C=strength, max_iter=1_000).fit(features, kinds)
 
 
 def _fit(steps: Sequence[LabelledSteps], penalty: float) -> StepPrior:
@@ -271,9 +373,14 @@ def _draw(team: TeamSteps, size: int, seed: int) -> tuple[bool, float, float]:
 
 def _hit(one: LabelledSteps, shares: NDArray[np.float64]) -> tuple[bool, bool]:
     """Return whether the most blamed step of the most blamed agent is the labelled one, and whether of its agent."""
-    agents = np.unique([step.agent for step in one.run.trace.steps], return_inverse=True)[1]
-    step = blamed(agents, shares)[1]
+    step = _step_named(one, shares)
     return step == one.step, bool(one.is_of_agent[step])
+
+
+def _step_named(one: LabelledSteps, shares: NDArray[np.float64]) -> int:
+    """Return the most blamed step of the most blamed agent."""
+    agents = np.unique([step.agent for step in one.run.trace.steps], return_inverse=True)[1]
+    return blamed(agents, shares)[1]
 
 
 def measure_named(team: TeamSteps, tracer: Tracer) -> float:

@@ -74,9 +74,13 @@ class StepPrior:
 
     def score(self, features: Floats) -> Floats:
         """Score the steps by their (T, F) features: (T,), in nats."""
-        scaled = np.clip((features - self.mean) / self.spread, -FURTHEST, FURTHEST)
-        scores: Floats = scaled @ self.weights.astype(np.float64)
+        scores: Floats = self.scale(features) @ self.weights.astype(np.float64)
         return scores
+
+    def scale(self, features: Floats) -> Floats:
+        """Return (..., F) features in standard deviations from their mean in training."""
+        scaled: Floats = np.clip((features - self.mean) / self.spread, -FURTHEST, FURTHEST)
+        return scaled
 
     def by_name(self, columns: Sequence[str], wanted: Sequence[str]) -> StepPrior:
         """Return the prior for the columns *wanted*; those that its own *columns* lack weigh nothing."""

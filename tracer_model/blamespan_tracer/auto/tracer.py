@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from blamespan import __version__
 from blamespan.attribution import NOBODY_KNOWS, Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.pipeline import ask_part
-from blamespan.taxonomy import MAST, ORCHESTRATION
+from blamespan.taxonomy import MAST, ORCHESTRATION, ErrorMode
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.auto.causes import find_cause
@@ -29,6 +29,7 @@ from blamespan_tracer.checks.alarms import failure_score_of, find_alarms
 from blamespan_tracer.checks.bundled.orchestration import find_broken_orchestration
 from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
+from blamespan_tracer.checks.usual_course import PREFIX
 from blamespan_tracer.heads import choose_head
 from blamespan_tracer.ledger.ledger import TASK
 from blamespan_tracer.modes import mode_of, mode_of_step
@@ -164,6 +165,10 @@ class AutoTracer:
             by_head = step_head.share(run, by_tracer)
             set_mass = known * step_head.set_mass + (1 - known) * verdict.coverage
             taught = self._build_verdict(run, doubted, known * by_head + (1 - known) * by_tracer, set_mass=set_mass)
+            if taught.decisive_step is not None:
+                learnt = step_head.rank_kinds(run, by_tracer, taught.decisive_step)
+                leads = step_head.kinds is not None and step_head.kinds.leads
+                taught = replace(taught, modes=tuple(_rank_modes(run, taught, doubted, learnt, leads=leads)))
             verdict = replace(taught, failure_score=verdict.failure_score, unaided_score=verdict.unaided_score)
         outcome_head, known = choose_head(self._outcome_heads, run.trace)
         if outcome_head is not None:
@@ -298,19 +303,41 @@ def _is_shown(run: ReadRun, doubted: Mapping[int, DoubtedClaim], step: int) -> b
     )
 
 
-def _rank_modes(run: ReadRun, verdict: Attribution, doubted: Mapping[int, DoubtedClaim]) -> list[ModeBlame]:
-    """Return the modes of the decisive step by what speaks against it, the most telling first."""
+def list_modes(run: ReadRun, doubted: Mapping[int, DoubtedClaim], step: int) -> tuple[list[ErrorMode], list[ErrorMode]]:
+    """Return the modes that findings name for a step, and those that it has for want of better, each in order.
+
+    What is off the usual course is no name for the error: it says what is missing, not why.
+    """
+    named = [_REPETITION] if any(step == loop[0] for loop in run.loops) else []
+    if step in doubted:
+        named.append(mode_of(run.trace, step, doubted[step].contradiction.source.step))
+    failed = [result for result in run.results if result.step == step and result.outcome == "fail"]
+    named += [result.mode for result in failed if result.mode and not result.check.name.startswith(PREFIX)]
+    guessed = [result.mode for result in failed if result.mode and result.check.name.startswith(PREFIX)]
+    return named, [*guessed, mode_of_step(run.trace, step)]
+
+
+def _rank_modes(
+    run: ReadRun,
+    verdict: Attribution,
+    doubted: Mapping[int, DoubtedClaim],
+    learnt: Sequence[ErrorMode] = (),
+    *,
+    leads: bool = False,
+) -> list[ModeBlame]:
+    """Return the modes of the decisive step by what speaks against it, the most telling first.
+
+    Args:
+        run: As it is read.
+        verdict: On it.
+        doubted: Its claims that are doubted.
+        learnt: What a head says that the mode is, the likeliest first.
+        leads: Whether that is heard before what findings name.
+    """
     step = verdict.decisive_step
     if step is None:
         return []
     agent, score = verdict.steps[step].agent, verdict.steps[step].score
-    modes = [_REPETITION] if any(step == loop[0] for loop in run.loops) else []
-    if step in doubted:
-        modes.append(mode_of(run.trace, step, doubted[step].contradiction.source.step))
-    modes += [
-        result.mode
-        for result in run.results
-        if result.step == step and result.outcome == "fail" and result.mode is not None
-    ]
-    modes.append(mode_of_step(run.trace, step))
-    return [ModeBlame(mode, agent, score / (1 + rank)) for rank, mode in enumerate(dict.fromkeys(modes))][:_MAX_MODES]
+    named, guessed = list_modes(run, doubted, step)
+    modes = dict.fromkeys((*learnt, *named, *guessed) if leads else (*named, *learnt, *guessed))
+    return [ModeBlame(mode, agent, score / (1 + rank)) for rank, mode in enumerate(modes)][:_MAX_MODES]

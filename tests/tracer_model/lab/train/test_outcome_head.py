@@ -23,6 +23,7 @@ from blamespan_lab.train.outcome_head import (
     FEWEST,
     OutcomeFigures,
     apply_labels,
+    choose_alarm,
     cross_fit,
     learn_head,
     read_outcomes,
@@ -209,3 +210,15 @@ def test_store_teaches_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert after["outcome_heads"][0]["is_in_use"]
     (tmp_path / "outcomes.safetensors").write_bytes(b"damaged")
     assert "Learn it again" in CliRunner().invoke(cli, ["status"]).output
+
+
+def test_alarm_counts_runs_of_a_task_that_are_alike_as_fewer() -> None:
+    """Of 400 sound runs some may be called failed; none where they are 20 tasks, 20 like runs of each."""
+    draws = np.random.default_rng(0)
+    of_runs = draws.uniform(0.05, 0.95, 400)
+    of_tasks = np.repeat(draws.uniform(0.1, 0.9, 20), 20) + draws.uniform(-0.001, 0.001, 400)
+    tasks = np.repeat(np.arange(20), 20)
+
+    assert 0 < (of_runs > choose_alarm(of_runs, tasks)).sum() <= 12
+    assert choose_alarm(of_tasks, tasks) == of_tasks.max()
+    assert choose_alarm(of_runs, np.arange(400)) == choose_alarm(of_runs, np.arange(400)[::-1])

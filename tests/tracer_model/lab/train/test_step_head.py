@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -27,9 +28,10 @@ from blamespan_lab.train.step_head import (
     measure_curve,
     read_steps,
 )
+from blamespan_tracer.auto.step_prior import StepPrior
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
-from blamespan_tracer.step_head import StepHead, read_step_figures, step_heads_in_use
+from blamespan_tracer.step_head import KindHead, StepHead, name_features, read_step_figures, step_heads_in_use
 from tests.collector.fakes import request
 
 AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
@@ -127,6 +129,69 @@ def test_head_finds_what_people_mean_on_runs_it_has_not_seen(
     assert tracer.attribute([new])[0].decisive_step != WRONG
     assert _taught(again).attribute([new])[0].decisive_step == WRONG
     assert _taught(again).attribute([new]) == _taught(head).attribute([new])
+
+
+SKIPPED, WITHHELD = "mast:FM-3.2", "mast:FM-2.4"
+
+
+def _run_of_kind(number: int, kind: str, *, is_short: bool) -> RecordedRun:
+    run = _run(number)
+    steps = list(run.trace.steps)
+    steps[WRONG] = replace(steps[WRONG], content="It can go." if is_short else steps[WRONG].content)
+    return replace(run, trace=replace(run.trace, steps=tuple(steps)), faults=(Fault("Auditor", mode(kind), WRONG),))
+
+
+def test_head_learns_which_kind_of_error_it_is(tracer: AutoTracer, tmp_path: Path) -> None:
+    """What looks like one kind in this team is named so on a new run, and its twin is not; the file keeps that."""
+    runs = [_run_of_kind(n, WITHHELD if n % 2 else SKIPPED, is_short=bool(n % 2)) for n in range(40)]
+    head, figures = learn_step_head(read_steps(runs, tracer))
+    head.save(tmp_path / "steps.safetensors")
+    again = StepHead.load(tmp_path / "steps.safetensors")
+    assert figures.kinds is not None
+    assert figures.kinds.is_better
+    assert (figures.kinds.n, figures.kinds.after) == (40, 100.0)
+
+    for is_short, kind in ((True, WITHHELD), (False, SKIPPED)):
+        new = _run_of_kind(900, kind, is_short=is_short).trace
+        verdict = _taught(again).attribute([new])[0]
+        assert str(verdict.modes[0].mode) == kind
+        assert verdict == _taught(head).attribute([new])[0]
+
+
+def test_kinds_that_findings_name_as_well_are_not_learnt(tracer: AutoTracer) -> None:
+    """The twin: the kind is mostly what the tracer says of such a step, and nothing tells when it is another."""
+    [shipped] = {modes[WRONG][1] for modes in read_steps([_run(n) for n in range(3)], tracer).modes}
+    draws = Random(3)
+    kinds = [draws.choice((str(shipped),) * 5 + ("mast:FM-1.2",)) for _ in range(40)]
+    runs = [_run_of_kind(n, kind, is_short=False) for n, kind in enumerate(kinds)]
+    head, figures = learn_step_head(read_steps(runs, tracer))
+
+    assert figures.kinds is not None
+    assert (head.kinds, figures.kinds.is_better) == (None, False)
+
+
+def test_kind_that_a_finding_names_goes_first_unless_it_is_worse(tracer: AutoTracer) -> None:
+    """A head that does not lead is heard after a contradiction; one that leads, before."""
+    said = "The report counts 48 chairs in the hall."
+    wrong = "The report counts 84 chairs in the hall."
+    trace = _trace(1)
+    steps = (
+        replace(trace.steps[0], content="count_chairs({})", kind="tool_call", agent="Planner"),
+        replace(trace.steps[1], content=said, kind="tool_result", agent="Planner", inputs=(0,)),
+        *(replace(step, content=wrong if step.index == 3 else "I go on.", inputs=(1,)) for step in trace.steps[2:4]),
+    )
+    run = replace(trace, steps=steps)
+    [alone] = tracer.attribute([run])
+    assert alone.decisive_step == 3
+    named = alone.modes[0].mode
+    features = len(name_features(()))
+    flat = StepPrior(np.zeros(features, np.float32), np.ones(features, np.float32), np.zeros(features, np.float32))
+
+    for leads in (False, True):
+        kinds = KindHead((mode(SKIPPED),), np.zeros((1, features), np.float32), np.zeros(1, np.float32), leads)
+        [verdict] = _taught(StepHead(flat, (), 0.9, is_better=True, kinds=kinds)).attribute([run])
+        assert (verdict.modes[0].mode == mode(SKIPPED)) is leads
+        assert {named, mode(SKIPPED)} <= {item.mode for item in verdict.modes}
 
 
 def test_head_says_who_erred_and_not_whether(tracer: AutoTracer, learnt: tuple[StepHead, StepFigures]) -> None:

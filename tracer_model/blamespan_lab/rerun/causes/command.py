@@ -16,7 +16,7 @@ from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
-    from blamespan_lab.rerun.causes.corrections import CorrectionWriter
+    from blamespan_lab.rerun.causes.corrections import CorrectionWriter, Repairs
     from blamespan_lab.rerun.causes.shapley import ShapleyShares
     from blamespan_lab.rerun.causes.verify import VerifiedSuspect
     from blamespan_lab.rerun.recorded_run import ReplayableRun
@@ -132,12 +132,13 @@ def verify(
         raise ConfigError("expected --shares without --out, --write-back and --labels: shares are no later verdict")
     if program is None and not wants_shares:
         raise ConfigError("expected MODULE:FACTORY after TRACE, got none. Name the program, or ask for --shares")
-    texts = read_corrections(given, file)
     run = read_replayable(trace, which, format_name=format_name)
+    repairs = read_corrections(given, file, run.recorded.trace.trace_id, takes_given=wants_shares)
+    texts = dict(repairs.texts)
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
     if wants_shares:
         _share_out(
-            *(run, _verdict_on(run, tracer_name), program, check, texts, by, task, repeats or _SHARES_REPEATS),
+            *(run, _verdict_on(run, tracer_name), program, check, repairs, by, task, repeats or _SHARES_REPEATS),
             *(budget or _SHARES_BUDGET, timeout_s, processes, tracer_name),
             wants_json=wants_json,
         )
@@ -372,7 +373,7 @@ def _share_out(
     verdict: Attribution,
     program: str | None,
     check: str | None,
-    texts: dict[int, str],
+    repairs: Repairs,
     by: str | None,
     task: str | None,
     repeats: int,
@@ -390,7 +391,7 @@ def _share_out(
     """
     from blamespan_lab.rerun.causes.shapley import NoShares
 
-    if verdict.decisive_step is None and not texts:
+    if verdict.decisive_step is None and not repairs.texts:
         raise ConfigError(
             f"expected somebody to share the failure among, got nobody: {verdict.abstained or 'nobody is blamed'}. "
             'Name a step with --correction "STEP=TEXT", or another --tracer'
@@ -399,13 +400,13 @@ def _share_out(
     spent: int | None = None
     try:
         if program is None:
-            if texts or check:
+            if repairs.texts or check:
                 raise ConfigError("expected MODULE:FACTORY with --correction or --check, got none. Name it after TRACE")
             shares = _masked_shares(run, verdict, tracer_name)
         else:
             asked = task if task is not None else run.script.trace.task
             shares, lacking, spent = _replayed_shares(
-                run, verdict, program, check, texts, by, asked, repeats, budget, timeout_s, processes
+                run, verdict, program, check, repairs, by, asked, repeats, budget, timeout_s, processes
             )
     except NoShares as error:
         raise BlamespanError(f"expected a failure that can be shared out, got none: {error}") from error
@@ -430,7 +431,7 @@ def _replayed_shares(
     verdict: Attribution,
     program: str,
     check: str | None,
-    texts: dict[int, str],
+    repairs: Repairs,
     by: str | None,
     task: str,
     repeats: int,
@@ -446,6 +447,7 @@ def _replayed_shares(
     from blamespan_lab.rerun.causes.worth import ReplayedWorth, correct_agents
     from blamespan_lab.rerun.trials import ProgramTrials
 
+    texts = dict(repairs.texts)
     list_suspects(run.script, verdict, 0, texts)  # refuses corrections of nobody's steps
     spending = CallBudget(budget)
     writers: list[CorrectionWriter] = [UserCorrections(texts), _writer(by, run, verdict)]
@@ -454,10 +456,13 @@ def _replayed_shares(
         if not lacking:
             raise NoShares("no agent can be put right: nobody is blamed")
         return ShapleyShares({}, {}, True, 0, 0, 0.0, 0.0), lacking, budget - spending.left
+    put_right = {item.step for items in corrections.values() for item in items}
+    if lost := sorted({step for steps in repairs.given.values() for step in steps} - put_right):
+        raise ConfigError(f'"given" names step {lost[0]}, which nobody puts right. Give a line for it, or leave it out')
     count = processes or cores()
     with ProgramTrials(program, check, run.script, task, timeout_s) as trials:
         _require_failure(trials.original().ran)
-        worth = ReplayedWorth(corrections, run.script, trials, repeats, spending, count)
+        worth = ReplayedWorth(corrections, run.script, trials, repeats, spending, count, repairs.given)
         worth, causes = worth.without_consequences()
         is_exact = len(worth.corrections) <= MOST_EXACT and worth.estimate_all() <= spending.left
         shares = shapley(list(worth.corrections), worth, is_exact=is_exact)

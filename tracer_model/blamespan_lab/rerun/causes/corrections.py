@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -131,13 +132,39 @@ class AskAgain:
         return Correction(step, told=feedback.text)
 
 
-def read_corrections(given: Iterable[str], file: Path | None = None) -> dict[int, str]:
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """How a user puts steps right.
+
+    Attributes:
+        texts: What a step says instead, by step.
+        given: Steps that must be put right for that to be what the agent would say, by step; a step without any stands
+            for itself.
+    """
+
+    texts: Mapping[int, str]
+    given: Mapping[int, tuple[int, ...]]
+
+
+def read_corrections(
+    given: Iterable[str], file: Path | None = None, trace_id: str = "", *, takes_given: bool = False
+) -> Repairs:
     """Read the user's corrections: `STEP=TEXT`, `STEP=@FILE`, and a file with `{"step", "text"}` on each line.
+
+    A line may say `"given": [1, 2]`. A line that `blamespan inject` wrote is undone: the step says what stood there
+    before the fault; lines of other runs are passed over.
+
+    Args:
+        given: On the command line.
+        file: Of lines.
+        trace_id: Of the run.
+        takes_given: Whether steps are put right together; alone, nothing else is given.
 
     Raises:
         ConfigError: if one is none, or a step has two.
     """
     texts: dict[int, str] = {}
+    needed: dict[int, tuple[int, ...]] = {}
     for item in given:
         key, separator, text = item.partition("=")
         if not separator or not key.strip().isdecimal():
@@ -150,15 +177,25 @@ def read_corrections(given: Iterable[str], file: Path | None = None) -> dict[int
             continue
         try:
             record = json.loads(line)
-            step, said = record["step"], record["text"]
-        except (ValueError, KeyError, TypeError) as error:
+            if "before" in record and record.get("trace_id") not in (None, trace_id):
+                continue
+            step, said = record["step"], record["before"] if "before" in record else record["text"]
+            steps = record.get("given", [])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
                 f'{file}:{number}: expected {{"step": 3, "text": "..."}}, got {line[:80]!r} ({error}). Mend the line'
             ) from error
         if type(step) is not int or not isinstance(said, str):
             raise ConfigError(f"{file}:{number}: expected a whole number and a text, got {line[:80]!r}. Mend the line")
+        if not isinstance(steps, list) or not all(type(one) is int and 0 <= one < step for one in steps):
+            raise ConfigError(
+                f'{file}:{number}: expected "given" to list steps before step {step}, got {steps!r}. Mend the line'
+            )
         _add(texts, step, said)
-    return texts
+        needed |= {step: tuple(steps)} if steps else {}
+    if needed and not takes_given:
+        raise ConfigError('expected corrections without "given", got some: single suspects are tried. Add --shares')
+    return Repairs(texts, needed)
 
 
 def _add(texts: dict[int, str], step: int, text: str) -> None:

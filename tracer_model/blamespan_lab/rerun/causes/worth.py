@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
@@ -81,6 +81,8 @@ class ReplayedWorth:
         repeats: Runs of each coalition.
         budget: Of calls of models.
         at_once: How many coalitions are tried side by side.
+        given: Steps without which put right the correction of a step is not what its agent would say, by step: then it
+            stays as it was. So a later agent's right answer is no cure of an earlier one's error.
     """
 
     corrections: Mapping[str, Sequence[Correction]]
@@ -89,6 +91,7 @@ class ReplayedWorth:
     repeats: int
     budget: CallBudget
     at_once: int = 1
+    given: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     def __call__(self, coalitions: Sequence[Coalition]) -> list[float]:
         """Try each coalition.
@@ -107,10 +110,20 @@ class ReplayedWorth:
 
     def estimate(self, coalition: Coalition) -> int:
         """Return about how many calls of models trying *coalition* takes."""
-        if not coalition and self.repeats == 1:
+        corrections = self._correct(coalition)
+        if not corrections and self.repeats == 1:
             return 0
-        first = min(item.step for agent in (coalition or self.corrections) for item in self.corrections[agent])
+        first = min(item.step for item in corrections or self._correct(self.corrections))
         return self.repeats * (sum(1 for answer in self.script.answers if answer.step >= first))
+
+    def _correct(self, agents: Iterable[str]) -> list[Correction]:
+        """List the corrections of some agents that hold with these alone put right, in order."""
+        held: dict[int, Correction] = {}
+        every = (item for agent in agents for item in self.corrections[agent])
+        for item in sorted(every, key=lambda item: item.step):
+            if held.keys() >= set(self.given.get(item.step, ())):
+                held[item.step] = item
+        return list(held.values())
 
     def estimate_all(self) -> int:
         """Return about how many calls trying all coalitions takes."""
@@ -133,6 +146,8 @@ class ReplayedWorth:
             alone = frozenset({agent})
             if 2 * self.estimate(alone) > self.budget.left:
                 break
+            if not self._correct(alone):
+                continue
             try:
                 if self._try(alone) > self._rate(unchanged, alone):
                     left = {name: self.corrections[name] for name in order[: place + 1]}
@@ -142,10 +157,10 @@ class ReplayedWorth:
         return self, {}
 
     def _try(self, coalition: Coalition) -> float:
-        if not coalition and self.repeats == 1:
+        corrections = self._correct(coalition)
+        if not corrections and self.repeats == 1:
             return 0.0  # the run that was recorded, which failed
-        corrections = [item for agent in coalition for item in self.corrections[agent]]
-        if not coalition:
+        if not corrections:
             first = min(item.step for items in self.corrections.values() for item in items)
             corrections = [Correction(first, self.script.trace.steps[first].content)]
         return self._rate(corrections, coalition)

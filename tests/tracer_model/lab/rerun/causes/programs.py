@@ -77,6 +77,26 @@ def team() -> Any:
     return _graph(roles=("counter", "adder", "reporter"))
 
 
+class Deaf(Member):
+    """Adds what it hears; the counter miscounts, the adder adds too much in any case."""
+
+    def _say(self, messages: list[BaseMessage]) -> str:
+        if self.role == "counter":
+            return "I see 30."
+        return f"It makes {int(_figure(messages)) + (22 if self.role == 'adder' else 0)}."
+
+
+def two_who_err() -> Any:
+    """Three agents: 0 counts 30 for 40, 1 adds 22 for 2, 2 reports; 42 takes both of them right."""
+    builder = StateGraph(MessagesState)
+    for before, role in ((START, "counter"), ("counter", "adder"), ("adder", "reporter")):
+        model = Deaf(role=role)
+        builder.add_node(role, lambda state, model=model: {"messages": [model.invoke(state["messages"])]})
+        builder.add_edge(before, role)
+    builder.add_edge("reporter", END)
+    return builder.compile(name="birds")
+
+
 def other_team() -> Any:
     """Another team than was recorded."""
     return _graph(roles=("adder", "reporter"))

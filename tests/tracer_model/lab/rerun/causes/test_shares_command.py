@@ -66,6 +66,60 @@ def test_right_answer_of_a_later_agent_does_not_count_for_an_earlier_ones_error(
     assert {item["agent"]: item["share"] for item in alone["agents"]} == {"adder": 0.0, "reporter": 1.0}
 
 
+def test_later_right_answer_counts_only_given_what_it_builds_on(tmp_path: Path) -> None:
+    """Two agents err, and neither mends the run alone; the third's answer is right only once both are."""
+    run = _record(tmp_path / "two.jsonl", lambda: programs.two_who_err().invoke({"messages": [("user", TASK)]}))
+    lines = [
+        {"step": 0, "text": "I see 40."},
+        {"step": 1, "text": "It makes 42.", "given": [0]},
+        {"step": 2, "text": "It makes 42.", "given": [0, 1]},
+    ]
+
+    def share(lines: list[dict[str, Any]]) -> dict[str, float]:
+        (tmp_path / "repairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        document = _shared(
+            *(run, f"{_HERE}:two_who_err", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
+            *("--corrections", tmp_path / "repairs.jsonl"),
+        )
+        return {item["agent"]: item["share"] for item in document["agents"]}
+
+    assert share(lines) == {"counter": 0.5, "adder": 0.5, "reporter": 0.0}
+    bare = share([{"step": line["step"], "text": line["text"]} for line in lines])
+    assert bare["counter"] < 0.5
+
+
+def test_fault_that_was_put_in_is_undone(birds: Path, tmp_path: Path) -> None:
+    """A line of `blamespan inject` says what stood there before; one of another run is passed over."""
+    labels = tmp_path / "labels.jsonl"
+    fault = {"trace_id": None, "step": 1, "before": "It makes 42.", "after": "It makes 52."}
+    other = {**fault, "trace_id": "f" * 32, "step": 0, "before": "I see none."}
+    labels.write_text(f"{json.dumps(other)}\n{json.dumps(fault)}\n")
+    document = _shared(
+        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
+        *("--corrections", labels),
+    )
+
+    assert {item["agent"]: item["share"] for item in document["agents"]}["adder"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"step": 1, "text": "x", "given": [2]}, '"given" to list steps before step 1'),
+        ({"step": 1, "text": "x", "given": "0"}, '"given" to list steps before step 1'),
+        ({"step": 2, "text": "x", "given": [0]}, '"given" names step 0, which nobody puts right'),
+    ],
+)
+def test_repair_that_cannot_hold_is_named(birds: Path, tmp_path: Path, line: dict[str, Any], said: str) -> None:
+    """Before anything runs."""
+    (tmp_path / "repairs.jsonl").write_text(json.dumps(line))
+    result = _run(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks",
+                  "--corrections", tmp_path / "repairs.jsonl")  # fmt: skip
+
+    assert isinstance(result.exception, ConfigError)
+    assert said in str(result.exception)
+
+
 def test_tracers_word_adds_up_without_a_program(birds: Path) -> None:
     """Without a factory what agents are blamed for is masked, and it is said that nothing was run."""
     result = _run(birds, "--tracer", "checks")
