@@ -16,7 +16,7 @@ from blamespan.dialects import SpanReading
 from blamespan.genai_messages import Message, texts_of
 from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
-from blamespan_integrations.dialects._values import as_text, parse_structure, tokens
+from blamespan_integrations.dialects._values import as_text, hands_over, parse_structure, tokens
 
 _RUN_OPERATIONS = (words.OPERATION_WORKFLOW, "invoke_swarm", "invoke_graph")
 _MODEL_OPERATIONS = ("chat", "text_completion", "generate_content", "completion")
@@ -54,7 +54,9 @@ class GenAiDialect:
         if operation == words.OPERATION_AGENT:
             return agent(span)
         if operation == words.OPERATION_TOOL:
-            return None if _is_transfer(span) else tool(span)
+            reading = tool(span)
+            is_told = hands_over(reading.name, reading.arguments) and span.status != "error"
+            return reading.as_other() if is_told else reading
         if operation in _MODEL_OPERATIONS:
             return model(span)
         is_model = words.REQUEST_MODEL in span.attributes or words.INPUT_TOKENS in span.attributes
@@ -74,11 +76,6 @@ def agent(span: Span) -> SpanReading:
         usage=tokens(span, _USAGE, _OLD_USAGE),
         causes=tuple(link.span_id for link in span.links),
     )
-
-
-def _is_transfer(span: Span) -> bool:
-    """Check whether this is the tool by which Google's ADK hands over: the model's call of it says the same."""
-    return span.text(words.TOOL_NAME) == "transfer_to_agent" and span.status != "error"
 
 
 def tool(span: Span) -> SpanReading:

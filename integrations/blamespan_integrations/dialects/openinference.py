@@ -17,7 +17,7 @@ from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import _langgraph
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in, rest_of_state
-from blamespan_integrations.dialects._values import as_text, names, parse_structure, tokens
+from blamespan_integrations.dialects._values import as_text, hands_over, names, parse_structure, tokens
 
 _KIND = "openinference.span.kind"
 _USAGE = ("llm.token_count.prompt", "llm.token_count.completion")
@@ -82,6 +82,8 @@ def _tool(span: Span) -> SpanReading | None:
         arguments = as_text(raw_input)
     else:
         arguments = _written_arguments(span, raw_input)
+    if hands_over(span.text("tool.name"), arguments) and span.status != "error":
+        return None
     output = parse_structure(result)
     if isinstance(output, Mapping) and "raw_output" in output:  # LlamaIndex
         result = as_text(output["raw_output"])
