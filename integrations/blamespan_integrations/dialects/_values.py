@@ -52,6 +52,22 @@ def hands_over(tool: str | None, arguments: object) -> bool:
     return tool == "transfer_to_agent" or (tool == "handoff" and '"to_agent"' in as_text(arguments))
 
 
+def text_of_blocks(value: object) -> object:
+    """Join the texts of content blocks, Anthropic's, Bedrock's or MCP's; anything else is given back as it is."""
+    blocks = parse_structure(value)
+    if not isinstance(blocks, list) or not blocks:
+        return value
+    texts: list[str] = []
+    for block in blocks:
+        if not isinstance(block, Mapping) or block.keys() not in _BLOCK_KEYS:
+            return value
+        texts.append(as_text(block.get("text", block.get("json"))))
+    return "\n".join(texts)
+
+
+_BLOCK_KEYS = ({"text"}, {"json"}, {"type", "text"})
+
+
 def number(value: object) -> int | None:
     """Read a count, also where it came as text or as a float; None where it is none."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
