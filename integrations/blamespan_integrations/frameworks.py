@@ -78,7 +78,6 @@ class Framework:
         return next((offered[module] for module in self.instrumentors if module in offered), None)
 
 
-
 class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproject: mypy cannot read its base
     """Switches the recording of one framework on, once the program has imported it, and off.
 
@@ -112,7 +111,7 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
         try:
             conflict = get_dependency_conflicts([self.framework.requires])
             if conflict is not None:
-                _logger.warning("%s is not recorded: %s", name, conflict)
+                _logger.warning("%s is not recorded: expected %s, found %s", name, conflict.required, conflict.found)
                 return
             with ExitStack() as undone:
                 if content.capture:

@@ -1,4 +1,4 @@
-"""The real frameworks, each in the environment that `scripts/frameworks` makes for it: skipped where it is not installed."""
+"""The real frameworks, each in the environment that `scripts/frameworks` makes for it; skipped where none is."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(framework: str, fault: str, folder: Path) -> Path:
     """Run a framework's desk in a process of its own; return its spans' file."""
     out = folder / f"{fault}.jsonl"
     command = [sys.executable, "-m", "tests.integrations.frameworks.record", framework, fault, str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=240, env={**os.environ, "OTEL_SERVICE_NAME": "recorded"})  # noqa: S603
+    subprocess.run(command, cwd=ROOT, check=True, timeout=240, env={**os.environ, "OTEL_SERVICE_NAME": "recorded"})
     return out
 
 

@@ -52,15 +52,15 @@ def hands_over(tool: str | None, arguments: object) -> bool:
     return tool == "transfer_to_agent" or (tool == "handoff" and '"to_agent"' in as_text(arguments))
 
 
-def text_of_blocks(value: object) -> object:
-    """Join the texts of content blocks, Anthropic's, Bedrock's or MCP's; anything else is given back as it is."""
+def text_of_blocks(value: object) -> str | None:
+    """Join the texts of content blocks, Anthropic's, Bedrock's or MCP's; anything else is written as text."""
     blocks = parse_structure(value)
     if not isinstance(blocks, list) or not blocks:
-        return value
+        return None if value is None else as_text(value)
     texts: list[str] = []
     for block in blocks:
         if not isinstance(block, Mapping) or block.keys() not in _BLOCK_KEYS:
-            return value
+            return as_text(value)
         texts.append(as_text(block.get("text", block.get("json"))))
     return "\n".join(texts)
 

@@ -58,7 +58,7 @@ def _claude(span: Span, kind: str | None) -> SpanReading | None:
             role="agent",
             name=arguments["subagent_type"],
             inputs=[Message.of_text("user", as_text(arguments.get("prompt")))],
-            text=as_text(text_of_blocks(span.attributes.get("output.value"))),
+            text=text_of_blocks(span.attributes.get("output.value")),
         )
     if kind == "TOOL":
         return _tool(span)

@@ -31,7 +31,7 @@ class ScreenedProvider(trace.TracerProvider):
 
     def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
         """Return the provider's tracer, screened; arguments are OpenTelemetry's."""
-        return _ScreenedTracer(self._provider.get_tracer(*args, **kwargs), self._policy)  # type: ignore[return-value]  # a proxy
+        return _ScreenedTracer(self._provider.get_tracer(*args, **kwargs), self._policy)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._provider, name)
@@ -57,7 +57,7 @@ class _ScreenedTracer(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no 
         contents = Contents(self._self_policy)
         screened = _screen(contents, attributes or {})
         span = self.__wrapped__.start_span(contents.name(name), context, kind, screened, *args, **kwargs)
-        return _ScreenedSpan(span, contents)  # type: ignore[return-value]  # a proxy
+        return _ScreenedSpan(span, contents)
 
     @contextmanager
     def start_as_current_span(
@@ -110,11 +110,10 @@ class _ScreenedSpan(wrapt.ObjectProxy):  # type: ignore[misc]
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
         """Set the status, its description screened."""
-        if isinstance(status, Status):
-            status, description = status.status_code, status.description
-        if description is not None:
-            description = self._self_contents.text("status", description)
-        self.__wrapped__.set_status(Status(status, description if status is StatusCode.ERROR else None))
+        code, told = (status.status_code, status.description) if isinstance(status, Status) else (status, description)
+        if told is not None:
+            told = self._self_contents.text("status", told)
+        self.__wrapped__.set_status(Status(code, told if code is StatusCode.ERROR else None))
 
     def update_name(self, name: str) -> None:
         """Give the span another name."""

@@ -238,7 +238,7 @@ def _handoff_target(call: Part) -> str | None:
     if match is not None and match[1] != "agent":
         return match[1]
     arguments = call.get("arguments") if match or name == "handoff" else None
-    if _is_json_object(arguments):
+    if isinstance(arguments, str) and _is_json_object(arguments):
         arguments = parse_json(arguments)
     targets = [arguments.get(key) for key in _TARGET_KEYS] if isinstance(arguments, Mapping) else []
     return next((target for target in targets if isinstance(target, str)), None)

@@ -35,7 +35,9 @@ def run(fault: desk.Fault) -> str:
     def research(read: str, functions: dict[str, Any]) -> Any:
         if desk.FOUND.search(read):
             return desk.report(read, fault)
-        return [{"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": json.dumps(desk.CALL)}}]
+        return [
+            {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": json.dumps(desk.CALL)}}
+        ]
 
     def write(read: str, functions: dict[str, Any]) -> Any:
         return desk.answer(read, fault)
@@ -48,9 +50,7 @@ def run(fault: desk.Fault) -> str:
         tools=[tool("look_up")(desk.look_up)],
         allow_delegation=False,
     )
-    writer = Agent(
-        role="writer", goal=desk.WRITER, backstory="", llm=ScriptedModel(model="scripted", reply=write)
-    )
+    writer = Agent(role="writer", goal=desk.WRITER, backstory="", llm=ScriptedModel(model="scripted", reply=write))
     tasks = [
         Task(description=desk.TASK, expected_output="the price, the stock and the delivery time", agent=researcher),
         Task(description="Answer the customer.", expected_output="two sentences", agent=writer),

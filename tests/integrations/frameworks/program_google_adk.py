@@ -24,9 +24,15 @@ class ScriptedModel(BaseLlm):
 
     reply: Callable[[str], str | Call]
 
-    async def generate_content_async(self, request: LlmRequest, stream: bool = False) -> AsyncGenerator[LlmResponse, Any]:
+    async def generate_content_async(
+        self, request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, Any]:
         said = self.reply(" ".join(content.model_dump_json(exclude_none=True) for content in request.contents))
-        part = types.Part(text=said) if isinstance(said, str) else types.Part.from_function_call(name=said[0], args=said[1])
+        part = (
+            types.Part(text=said)
+            if isinstance(said, str)
+            else types.Part.from_function_call(name=said[0], args=said[1])
+        )
         yield LlmResponse(
             content=types.Content(role="model", parts=[part]),
             usage_metadata=types.GenerateContentResponseUsageMetadata(prompt_token_count=20, candidates_token_count=5),
@@ -47,12 +53,8 @@ def run(fault: desk.Fault) -> str:
     def model(reply: Any) -> ScriptedModel:
         return ScriptedModel(model="scripted", reply=reply)
 
-    researcher = LlmAgent(
-        name="researcher", instruction=desk.RESEARCHER, model=model(research), tools=[desk.look_up]
-    )
-    writer = LlmAgent(
-        name="writer", instruction=desk.WRITER, model=model(lambda read: desk.answer(read, fault))
-    )
+    researcher = LlmAgent(name="researcher", instruction=desk.RESEARCHER, model=model(research), tools=[desk.look_up])
+    writer = LlmAgent(name="writer", instruction=desk.WRITER, model=model(lambda read: desk.answer(read, fault)))
     boss = LlmAgent(name="boss", model=model(lead), tools=[AgentTool(researcher)], sub_agents=[writer])
 
     async def answered() -> str:

@@ -62,7 +62,9 @@ class ScriptedModel(FunctionCallingLLM):
 
         return answered()
 
-    async def astream_chat_with_tools(self, tools: Any, user_msg: Any = None, chat_history: Any = None, **_: Any) -> Any:
+    async def astream_chat_with_tools(
+        self, tools: Any, user_msg: Any = None, chat_history: Any = None, **_: Any
+    ) -> Any:
         return await self.astream_chat(self._prepare_chat_with_tools(tools, user_msg, chat_history)["messages"])
 
     def chat(self, *_: Any, **__: Any) -> Any:
@@ -80,7 +82,9 @@ def run(fault: desk.Fault) -> str:
         return "handoff", {"to_agent": "writer", "reason": desk.report(read, fault)}
 
     def agent(name: str, prompt: str, reply: Any, **changes: Any) -> FunctionAgent:
-        return FunctionAgent(name=name, description=prompt, system_prompt=prompt, llm=ScriptedModel(reply=reply), **changes)
+        return FunctionAgent(
+            name=name, description=prompt, system_prompt=prompt, llm=ScriptedModel(reply=reply), **changes
+        )
 
     researcher = agent(
         "researcher",

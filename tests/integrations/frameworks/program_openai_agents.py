@@ -65,9 +65,11 @@ def run(fault: desk.Fault) -> str:
     boss = Agent(
         name="boss",
         model=ScriptedModel(
-            lambda read: ("ask_researcher", {"input": desk.TASK})
-            if not desk.REPORTED.search(read)
-            else ("transfer_to_writer", {})
+            lambda read: (
+                ("ask_researcher", {"input": desk.TASK})
+                if not desk.REPORTED.search(read)
+                else ("transfer_to_writer", {})
+            )
         ),
         tools=[researcher.as_tool("ask_researcher", "Ask the researcher.")],
         handoffs=[writer],

@@ -63,7 +63,12 @@ def run(fault: desk.Fault) -> str:
 
     def agent(name: str, prompt: str, reply: Any, tools: Any = ()) -> Agent:
         return Agent(
-            ScriptedModel(reply), name=name, description=prompt, system_prompt=prompt, tools=list(tools), callback_handler=None
+            ScriptedModel(reply),
+            name=name,
+            description=prompt,
+            system_prompt=prompt,
+            tools=list(tools),
+            callback_handler=None,
         )
 
     researcher = agent("researcher", desk.RESEARCHER, research, [tool(desk.look_up)])
