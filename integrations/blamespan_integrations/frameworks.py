@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry.instrumentation.dependencies import get_dependency_conflicts
@@ -27,7 +27,9 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from blamespan.instrumenting.settings import CAPTURE_CONTENT, ContentSettings
 from blamespan.plugins import plugins
 from blamespan_integrations.patching import AfterImport
-from blamespan_integrations.recording.screening import ScreenedProvider
+
+if TYPE_CHECKING:
+    from blamespan_integrations.recording.screening import ScreenedProvider
 
 _logger = logging.getLogger("blamespan")
 
@@ -40,8 +42,7 @@ class _LeftAlone(Exception):
     """The program records the framework itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(NamedTuple):
     """One framework and what records it.
 
     Attributes:
@@ -58,7 +59,7 @@ class Framework:
     module: str
     requires: str
     instrumentors: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[tuple[str, Any], ...] = ()
     loads: str | None = None
     switch: Callable[[trace.TracerProvider], Callable[[], None]] | None = None
 
@@ -100,6 +101,8 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:
+        from blamespan_integrations.recording.screening import ScreenedProvider  # where there is nothing to screen: not
+
         content = ContentSettings.among(kwargs)
         provider = kwargs.get("tracer_provider") or trace.get_tracer_provider()
         self._imported.arm(lambda: self._turn_on(ScreenedProvider(provider, content), content))
@@ -139,7 +142,9 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
         instrumentor: BaseInstrumentor = entry.load()()
         if instrumentor.is_instrumented_by_opentelemetry or _is_at_work(instrumentor):
             raise _LeftAlone(f"the program has turned on {entry.module} itself: its spans go where that sends them")
-        instrumentor.instrument(tracer_provider=provider, raise_exception_on_conflict=True, **self.framework.options)
+        instrumentor.instrument(
+            tracer_provider=provider, raise_exception_on_conflict=True, **dict(self.framework.options)
+        )
         turn_off: Callable[[], None] = instrumentor.uninstrument
         return turn_off
 
@@ -230,7 +235,7 @@ FRAMEWORKS = (
         "agents",
         "openai-agents >= 0.1",
         ("openinference.instrumentation.openai_agents",),
-        {"exclusive_processor": False},  # the program's own traces go on
+        (("exclusive_processor", False),),  # the program's own traces go on
         "agents.tracing",
     ),
     Framework("pydantic-ai", "pydantic_ai", "pydantic-ai-slim >= 1.0", switch=_switch_pydantic_ai),
@@ -261,9 +266,9 @@ def _make_instrumentor(framework: Framework) -> FrameworkInstrumentor:
     return instrumentor
 
 
-_INSTRUMENTOR_OF = {framework.name: _make_instrumentor(framework) for framework in FRAMEWORKS}
+_instrumentor_of = cache(_make_instrumentor)
 
 
 def instrumentors_of_installed() -> dict[str, FrameworkInstrumentor]:
     """Return the instrumentor of each framework that is installed, by the framework's name."""
-    return {framework.name: _INSTRUMENTOR_OF[framework.name] for framework in FRAMEWORKS if framework.is_installed}
+    return {framework.name: _instrumentor_of(framework) for framework in FRAMEWORKS if framework.is_installed}
