@@ -23,6 +23,7 @@ PARTS = {
     "embedded_processor": "blamespan_collector.embedded:embedded_processor",
     "fault_interceptor": "blamespan_lab.make.faults.interceptor:interceptor",
     "find_stored": "blamespan_collector.stored_trace:find_stored",
+    "framework_instrumentors": "blamespan_integrations.frameworks:instrumentors_of_installed",
     "follow_answer": "blamespan_tracer.ledger.provenance:follow_answer",
     "instruction_conflicts": "blamespan_tracer.instructions.conflicts:find_conflicts",
     "learn": "blamespan_lab.learn.teaching:learn",

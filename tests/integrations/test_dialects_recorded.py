@@ -77,7 +77,7 @@ def test_pydantic_ai_by_itself() -> None:
         0 writer: tool_call 'ask_critic({"line":"The sea is wide."})'
         1 critic: tool_call 'count_words({"text":"The sea is wide."})' after 0
         2 critic: tool_result '4' after 1
-        3 critic: message 'Four words, good.' after 0 2, 113+20 tokens
+        3 critic: message 'Four words, good.' to writer after 0 2, 113+20 tokens
         4 writer: tool_result 'Four words, good.' after 0
         5 writer: message 'The sea is wide. (Four words, good.)' after 4, 118+24 tokens
         """)
@@ -99,7 +99,7 @@ def test_failing_pydantic_ai_by_itself() -> None:
         2 critic: tool_result 'the counter is out of order' after 1, error pydantic_ai.exceptions.ToolRetryError
         3 critic: tool_call 'count_words({"text":"The sea is wide."})' after 2
         4 critic: tool_result '4' after 3
-        5 critic: message 'Nine words, too long.' after 0 4, 187+45 tokens
+        5 critic: message 'Nine words, too long.' to writer after 0 4, 187+45 tokens
         6 writer: tool_result 'Nine words, too long.' after 0
         7 writer: message 'The sea is wide. (Nine words, too long.)' after 6, 119+25 tokens
         """)  # noqa: E501

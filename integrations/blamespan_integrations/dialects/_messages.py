@@ -228,8 +228,9 @@ def _calls(fields: Mapping[str, Any]) -> Iterator[Part]:
 def _block_calls(content: Any) -> Iterator[Part]:
     """Read the calls among a message's content blocks: Anthropic's `tool_use`, Bedrock's `toolUse`."""
     for block in _blocks(content):
-        call = block.get("toolUse") if isinstance(block.get("toolUse"), Mapping) else block
-        if isinstance(call.get("name"), str) and (call is not block or block.get("type") == "tool_use"):
+        bedrock = block.get("toolUse")
+        call = bedrock if isinstance(bedrock, Mapping) else block
+        if isinstance(call.get("name"), str) and (call is bedrock or block.get("type") == "tool_use"):
             yield _call(call.get("toolUseId", call.get("id")), call["name"], call.get("input"))
 
 

@@ -44,6 +44,30 @@ def names(value: object) -> tuple[str, ...]:
     return tuple(name for name in items if isinstance(name, str) and name)
 
 
+def hands_over(tool: str | None, arguments: object) -> bool:
+    """Check whether a call hands over to another agent and says all there is to it; its span then tells it again.
+
+    Source: Google's ADK, `transfer_to_agent`; LlamaIndex' workflows, `handoff`, whose answer repeats its `reason`.
+    """
+    return tool == "transfer_to_agent" or (tool == "handoff" and '"to_agent"' in as_text(arguments))
+
+
+def text_of_blocks(value: object) -> str | None:
+    """Join the texts of content blocks, Anthropic's, Bedrock's or MCP's; anything else is written as text."""
+    blocks = parse_structure(value)
+    if not isinstance(blocks, list) or not blocks:
+        return None if value is None else as_text(value)
+    texts: list[str] = []
+    for block in blocks:
+        if not isinstance(block, Mapping) or block.keys() not in _BLOCK_KEYS:
+            return as_text(value)
+        texts.append(as_text(block.get("text", block.get("json"))))
+    return "\n".join(texts)
+
+
+_BLOCK_KEYS = ({"text"}, {"json"}, {"type", "text"})
+
+
 def number(value: object) -> int | None:
     """Read a count, also where it came as text or as a float; None where it is none."""
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:

@@ -16,7 +16,7 @@ from blamespan.dialects import SpanReading
 from blamespan.genai_messages import Message, texts_of
 from blamespan.spans import Span, SpanEvent
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
-from blamespan_integrations.dialects._values import as_text, parse_structure, tokens
+from blamespan_integrations.dialects._values import as_text, hands_over, parse_structure, text_of_blocks, tokens
 
 _RUN_OPERATIONS = (words.OPERATION_WORKFLOW, "invoke_swarm", "invoke_graph")
 _MODEL_OPERATIONS = ("chat", "text_completion", "generate_content", "completion")
@@ -54,7 +54,9 @@ class GenAiDialect:
         if operation == words.OPERATION_AGENT:
             return agent(span)
         if operation == words.OPERATION_TOOL:
-            return None if _is_transfer(span) else tool(span)
+            reading = tool(span)
+            is_told = hands_over(reading.name, reading.arguments) and span.status != "error"
+            return reading.as_other() if is_told else reading
         if operation in _MODEL_OPERATIONS:
             return model(span)
         is_model = words.REQUEST_MODEL in span.attributes or words.INPUT_TOKENS in span.attributes
@@ -76,11 +78,6 @@ def agent(span: Span) -> SpanReading:
     )
 
 
-def _is_transfer(span: Span) -> bool:
-    """Check whether this is the tool by which Google's ADK hands over: the model's call of it says the same."""
-    return span.text(words.TOOL_NAME) == "transfer_to_agent" and span.status != "error"
-
-
 def tool(span: Span) -> SpanReading:
     """Read a tool's span."""
     arguments, result = span.attributes.get(words.TOOL_ARGUMENTS), span.attributes.get(words.TOOL_RESULT)
@@ -88,7 +85,7 @@ def tool(span: Span) -> SpanReading:
         if event.name == "gen_ai.tool.message" and arguments is None:
             arguments = event.attributes.get("content")
         elif event.name == "gen_ai.choice" and result is None:
-            result = _texts_of_blocks(event.attributes.get("message"))
+            result = text_of_blocks(event.attributes.get("message"))
     return SpanReading(
         role="tool",
         name=span.text(words.TOOL_NAME) or span.name.removeprefix("execute_tool "),
@@ -187,14 +184,6 @@ def parse_or_keep(value: object) -> Any:
 def _of_event(fields: Mapping[str, Any]) -> list[Message]:
     fields = {**fields, "tool_call_id": fields.get("tool_call_id", fields.get("id"))}
     return messages_in([fields])
-
-
-def _texts_of_blocks(value: object) -> object:
-    """Join the texts of Bedrock's content blocks; anything else is given back as it is."""
-    blocks = parse_structure(value)
-    if not isinstance(blocks, list) or not all(isinstance(block, Mapping) and len(block) == 1 for block in blocks):
-        return value
-    return "\n".join(as_text(part) for block in blocks for part in block.values())
 
 
 def _of_content(value: object, role: str) -> list[Message]:

@@ -1,4 +1,5 @@
-"""OpenInference: AutoGen AgentChat, LangChain and LangGraph, OpenAI Agents, CrewAI, LlamaIndex, smolagents, model clients.
+"""OpenInference: AutoGen AgentChat, LangChain and LangGraph, OpenAI Agents, CrewAI, LlamaIndex, smolagents,
+the Claude Agent SDK, and its model clients.
 
 Source: openinference-semantic-conventions 0.1.42 and the instrumentations' own keys (`graph.node.id`,
 `participant_names`, `crew_*`, `smolagents.*`) and span names (LlamaIndex's methods).
@@ -17,7 +18,7 @@ from blamespan.spans import Span
 from blamespan.trace import Usage
 from blamespan_integrations.dialects import _langgraph
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in, rest_of_state
-from blamespan_integrations.dialects._values import as_text, names, parse_structure, tokens
+from blamespan_integrations.dialects._values import as_text, hands_over, names, parse_structure, text_of_blocks, tokens
 
 _KIND = "openinference.span.kind"
 _USAGE = ("llm.token_count.prompt", "llm.token_count.completion")
@@ -33,6 +34,8 @@ class OpenInferenceDialect:
     def read(self, span: Span) -> SpanReading | None:
         """Read one span by its kind."""
         kind = span.text(_KIND)
+        if span.scope.name.endswith(".claude_agent_sdk"):
+            return _claude(span, kind)
         if kind == "LLM":
             return _model(span)
         if kind == "TOOL":
@@ -45,6 +48,30 @@ class OpenInferenceDialect:
         if kind == "CHAIN":
             return _run(span)
         return None
+
+
+def _claude(span: Span, kind: str | None) -> SpanReading | None:
+    """Read a session of the Claude Agent SDK: a subagent is told by the tool that calls it, its own span says less."""
+    arguments = parse_structure(span.attributes.get("input.value"))
+    if kind == "TOOL" and isinstance(arguments, Mapping) and isinstance(arguments.get("subagent_type"), str):
+        return SpanReading(
+            role="agent",
+            name=arguments["subagent_type"],
+            inputs=[Message.of_text("user", as_text(arguments.get("prompt")))],
+            text=text_of_blocks(span.attributes.get("output.value")),
+        )
+    if kind == "TOOL":
+        return _tool(span)
+    if kind != "AGENT" or "agent.name" in span.attributes:
+        return None
+    asked = span.text("input.value")
+    return SpanReading(
+        role="agent",
+        name="claude",
+        inputs=[Message.of_text("user", asked)] if asked else (),
+        text=span.text("output.value"),
+        usage=_usage(span),
+    )
 
 
 def _model(span: Span) -> SpanReading:
@@ -82,9 +109,12 @@ def _tool(span: Span) -> SpanReading | None:
         arguments = as_text(raw_input)
     else:
         arguments = _written_arguments(span, raw_input)
+    if hands_over(span.text("tool.name"), arguments) and span.status != "error":
+        return None
     output = parse_structure(result)
     if isinstance(output, Mapping) and "raw_output" in output:  # LlamaIndex
         result = as_text(output["raw_output"])
+    result = text_of_blocks(result)
     metadata = parse_structure(span.attributes.get("metadata"))
     name = span.text("tool.name") or span.name
     return _langgraph.tool(

@@ -244,7 +244,7 @@ class Contents:
             return None
         is_name = _NAME_KEY.search(key) is not None
         if isinstance(value, str):
-            return self.name(value) if is_name else self.text(key, value)
+            return self.name(value) if is_name else self.value(key, value)
         if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
             if not is_name and not self._policy.capture:
                 self._withhold(key, "".join(value))

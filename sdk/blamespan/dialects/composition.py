@@ -157,7 +157,17 @@ class _Composition:
             return spoken.recipients
         agent = self._cast.speakers[span_id]
         agents = [*self._content.recipients(span_id), *self._takers.get(span_id, ())]
-        return tuple(name for name in dict.fromkeys(agents) if name in self._cast.agents and name != agent)
+        heard = tuple(name for name in dict.fromkeys(agents) if name in self._cast.agents and name != agent)
+        return heard or self._asker(span_id, agent)
+
+    def _asker(self, span_id: str, agent: str) -> tuple[str, ...]:
+        """Name the agent that had *agent* called, by a tool or within its own work: it gets the answer."""
+        around = self._tree.nearest(span_id, self._cast.is_step)
+        if around is None:
+            return ()
+        in_tool = around in self._cast.tools
+        asker = self._caller(self._tree.by_id[around]) if in_tool else self._cast.speakers[around]
+        return (asker,) if asker in self._cast.agents and asker != agent else ()
 
     def _tool(self, span: Span) -> dict[str, AttributeValue]:
         reading = self._readings[span.span_id]

@@ -19,6 +19,8 @@ from blamespan.trace import StepKind, Usage
 
 _HANDOFF = re.compile(r"(?:transfer|handoff|hand_off)(?:_back)?_to_(.+)", re.IGNORECASE | re.DOTALL)
 """Names of the tools by which agents hand over, in every framework that does so by a tool call."""
+_TARGET_KEYS = ("agent_name", "to_agent")
+"""Arguments that name the agent, where one tool hands over to any."""
 _ASKING = ("user", "human")
 _MAX_JSON_CHARACTERS = 1_000_000
 """Longer arguments are left as they are written."""
@@ -230,13 +232,16 @@ def _as_spoken(messages: Sequence[Message], run: Sequence[SpanReading]) -> Spoke
 
 
 def _handoff_target(call: Part) -> str | None:
-    """Name the agent that a call hands over to: it stands in the tool's name or, of Google's ADK, in its arguments."""
-    match = _HANDOFF.fullmatch(str(call.get("name")))
-    if match is None or match[1] != "agent":
-        return match[1] if match else None
-    arguments = call.get("arguments")
-    name = arguments.get("agent_name") if isinstance(arguments, Mapping) else None
-    return name if isinstance(name, str) else match[1]
+    """Name the agent that a call hands over to: it stands in the tool's name or in the arguments."""
+    name = str(call.get("name"))
+    match = _HANDOFF.fullmatch(name)
+    if match is not None and match[1] != "agent":
+        return match[1]
+    arguments = call.get("arguments") if match or name == "handoff" else None
+    if isinstance(arguments, str) and _is_json_object(arguments):
+        arguments = parse_json(arguments)
+    targets = [arguments.get(key) for key in _TARGET_KEYS] if isinstance(arguments, Mapping) else []
+    return next((target for target in targets if isinstance(target, str)), None)
 
 
 def _unseen(outputs: Sequence[Message], inputs: Sequence[Message]) -> Sequence[Message]:

@@ -29,7 +29,7 @@ from blamespan.injecting.injection import inject_from_environment
 from blamespan.instrumenting.exchange import ExchangeableProvider, LentExporter, new_provider
 from blamespan.instrumenting.exporting import AllExporters, PresentExporter
 from blamespan.instrumenting.settings import ContentSettings, Mask, links_checkpoints
-from blamespan.plugins import load_entry, load_part, plugins
+from blamespan.plugins import find_part, load_entry, load_part, plugins
 from blamespan.tracers import DEFAULT_TRACER, load_maker
 
 _logger = logging.getLogger("blamespan")
@@ -180,7 +180,8 @@ def _switch_on(requested: Mapping[str, object]) -> list[str]:
             ", ".join(f"{name}={_format_argument(value)}" for name, value in retained.items()),
         )
     settings = {name: value for name, value in arguments.items() if name not in _DESTINATION}
-    return [name for name, one in instrumentors.items() if _switched_on(one, provider, settings)]
+    on = [name for name, one in instrumentors.items() if _switched_on(one, provider, settings)]
+    return [name for name in on if getattr(instrumentors[name], "can_record", True)]
 
 
 def _switch_off() -> None:
@@ -243,6 +244,9 @@ def _instrumentors() -> Iterator[tuple[str, BaseInstrumentor]]:
             yield name.removeprefix("blamespan_"), cast(BaseInstrumentor, load_entry(entry)())
         except MissingExtra as missing:
             _logger.debug("%s", missing)
+    others = find_part("framework_instrumentors", _logger, "frameworks that trace themselves are not recorded")
+    if others is not None:
+        yield from others().items()
 
 
 def _switched_on(
