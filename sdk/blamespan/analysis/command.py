@@ -15,6 +15,7 @@ from blamespan._version import __version__
 from blamespan.analysis.line import engine_for, listed, new_outcomes
 from blamespan.analysis.outcomes import Wanted
 from blamespan.analysis.progress import watched
+from blamespan.analysis.results.datasets import dataset_format
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.outputs import check_output, write_rows, write_spans
 from blamespan.analysis.sources import Piece
@@ -64,13 +65,14 @@ Example:
     "--processes", type=click.IntRange(min=1), metavar="N", help="Processes here, or workers with Ray; else all."
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
-@click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
+@click.option("--all", "every", is_flag=True, help="Leave nothing out of tables and datasets.")
 @click.option("--suspects", is_flag=True, help="Name suspects in the tables also where there is no sign of failure.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Results: .parquet, .jsonl[.gz|.zst], or a folder; .json: the runs as OTLP-JSON.",
+    help="Results: .parquet, .jsonl[.gz|.zst], or a folder; .json: the runs as OTLP-JSON; .langfuse.jsonl, "
+    ".langsmith.jsonl, .phoenix.jsonl: failed runs (--all: all runs) as examples of a dataset.",
 )
 @click.option(
     "--annotated",
@@ -94,9 +96,12 @@ def analyze(
     beginning, the beginning of a task, or `last`; without any, all of the store. What cannot be read is named on stderr
     with what was expected; the rest still runs, and the exit code is 1 at the end.
     """
-    if options["out"] and options["out"].suffix == ".json":
+    dataset = dataset_format(options["out"])
+    if options["out"] and (options["out"].suffix == ".json" or dataset):
         if options["annotated"]:
-            raise ConfigError("expected one file of spans, got --out with .json and --annotated. Leave one out")
+            raise ConfigError(
+                f"expected one file of spans, got --out {options['out'].name!r} and --annotated. Leave one out"
+            )
         options["annotated"], options["out"] = options["out"], None
     output = options["out"] or options["annotated"]
     _check(options)
@@ -144,7 +149,7 @@ def _run(
     whole = None if back or (tables and options["every"]) else TABLE_ROWS + 1 if tables else 0
     left = _format_rest(pieces, journal)
     bar = stack.enter_context(watched(left))
-    outcomes = new_outcomes(engine, tracer, left, Wanted(bool(options["annotated"]), whole), selection, journal)
+    outcomes = new_outcomes(engine, tracer, left, _wanted(options, whole), selection, journal)
     stack.enter_context(closing(outcomes))
     if journal:
         tally.take_over(journal)
@@ -162,6 +167,10 @@ def _run(
     bar.stop()
     if tables:
         tables.print()
+
+
+def _wanted(options: Any, whole: int | None) -> Wanted:
+    return Wanted(bool(options["annotated"]), whole, dataset_format(options["annotated"]), options["every"])
 
 
 def _format_rest(pieces: Iterable[Piece], journal: Journal | None) -> Iterable[Piece]:
@@ -225,4 +234,5 @@ def _plan(tracer: Tracer, options: Any) -> dict[str, Any]:
         "filters": _filters(options["filters"]),
         "limit": options["limit"],
         "annotated": bool(options["annotated"]),
+        **({"dataset": [dataset, options["every"]]} if (dataset := dataset_format(options["annotated"])) else {}),
     }

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from blamespan.analysis.results.datasets import example_line
 from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.showing.instruction_conflicts import conflicts_of
 from blamespan.analysis.showing.known_failures import known_failures_of
@@ -79,10 +80,14 @@ class Wanted:
     Attributes:
         spans: Whether its run is written as OTLP-JSON with the verdict on it.
         whole: Of how many runs of each piece the result itself is kept; None for all.
+        dataset: The platform for which the run is written as an example of a dataset instead of OTLP-JSON; else empty.
+        every: Whether that holds of runs that are not called failed, too.
     """
 
     spans: bool = False
     whole: int | None = 0
+    dataset: str = ""
+    every: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class AttributedOutcome:
         trace_id: Its trace.
         digest: Equal for runs that say the same and are judged the same, wherever they came from.
         line: Its row as JSON, without a line end.
-        spans: Its spans with the verdict, as one OTLP-JSON document; empty where that is not wanted.
+        spans: The run with the verdict, as one document of OTLP-JSON or an example; empty where that is not wanted.
         error: How the tracer failed on it, or None.
         result: The result itself, where that is wanted.
         parts: The parts that it is joined of; one of a run that never paused.
@@ -258,7 +263,7 @@ def done(result: Result, wanted: Wanted, number: int) -> AttributedOutcome:
         trace_id=result.run.trace.trace_id,
         digest=digest_of(rest),
         line=f'{{"source": {json.dumps(source)}, {rest[1:]}',
-        spans=_document(result) if wanted.spans else "",
+        spans=_document(result, row, wanted) if wanted.spans else "",
         error=result.error,
         result=result if wanted.whole is None or number < wanted.whole else None,
         parts=part_ids(result.run),
@@ -270,7 +275,9 @@ def digest_of(rest: str) -> bytes:
     return hashlib.blake2b(rest.encode(), digest_size=16).digest()
 
 
-def _document(result: Result) -> str:
+def _document(result: Result, row: Mapping[str, Any], wanted: Wanted) -> str:
+    if wanted.dataset:
+        return example_line(result.run, row, wanted.dataset, every=wanted.every)
     return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(annotated_spans(result))))
 
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pprint import pformat
-from textwrap import indent
 from typing import Any
 
 from blamespan.analysis.showing.legible import printable
 from blamespan.errors import ConfigError
 from blamespan.testing import Finding, ReplayedRun, replay
+from blamespan.tracers import DEFAULT_TRACER
 from blamespan_lab.rerun.feedback.writing import quoted
 from blamespan_lab.rerun.playback import target_of
 from blamespan_lab.rerun.script import RecordedAnswer, RecordedResult, Script, read_arguments
 
-_WIDTH = 110
+_WIDTH = 88
+"""Columns that a formatter of Python fills at least."""
 _MOST_LINES = 24
 """Of recorded texts in the file of the test, where there may be another beside it."""
 _MOST_NAME = 40
+_FROM_FILE = 'RECORDED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))'
 _ATTEMPTS = 5
 """How often the test of a program that does otherwise each time runs it."""
 
@@ -109,19 +110,18 @@ def write_case(case: Case, out: Path | None, command: str, *, is_checked: bool, 
         ConfigError: if the file is there already, or cannot be written.
     """
     records = case.records()
-    listed = [indent(pformat(record, width=_WIDTH, sort_dicts=False), " " * 4) + "," for record in records]
-    is_apart = out is not None and sum(record.count("\n") + 1 for record in listed) > _MOST_LINES
-    text = "\n".join(_lines(case, listed, command, is_checked, is_apart=is_apart, is_repeatable=is_repeatable)) + "\n"
+    listed = [line for record in records for line in _listed(record)]
+    is_apart = out is not None and sum(1 + len(line) // _WIDTH for line in listed) > _MOST_LINES
+    lines = [*_head(case, command, is_apart=is_apart, is_repeatable=is_repeatable), f"TASK = {_literal(case.task)}"]
+    lines += [_FROM_FILE] if is_apart else ["RECORDED = [", *listed, "]"]
+    text = "\n".join([*lines, "", "", *_test(case, is_checked=is_checked, is_repeatable=is_repeatable)]) + "\n"
     if out is not None:
-        _write_new(out, text)
-        if is_apart:
-            _write_new(out.with_suffix(".json"), json.dumps(records, indent=1) + "\n")
+        apart = {out.with_suffix(".json"): json.dumps(records, indent=1) + "\n"} if is_apart else {}
+        _write_new({**apart, out: text})
     return text
 
 
-def _lines(
-    case: Case, listed: Sequence[str], command: str, is_checked: bool, *, is_apart: bool, is_repeatable: bool
-) -> Iterator[str]:
+def _head(case: Case, command: str, *, is_apart: bool, is_repeatable: bool) -> Iterator[str]:
     said = quoted(case.finding.quote if case.finding else case.script.trace.steps[case.step].content, 80)
     yield f'"""What made a run fail must not come again: {_in_doc(quoted(case.agent, 40))}, step {case.step}.'
     yield ""
@@ -141,28 +141,27 @@ def _lines(
         yield ""
     if not is_repeatable:
         yield "import pytest"
-        yield ""
     yield "from blamespan.testing import replay"
     yield ""
-    yield from f"TASK = {pformat(case.task, width=_WIDTH)}".split("\n")
-    if is_apart:
-        yield 'RECORDED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))'
-    else:
-        yield "RECORDED = ["
-        yield from listed
-        yield "]"
-    yield ""
-    yield ""
+
+
+def _test(case: Case, *, is_checked: bool, is_repeatable: bool) -> Iterator[str]:
     if not is_repeatable:
         yield f'@pytest.mark.parametrize("attempt", range({_ATTEMPTS}))  # its models answer otherwise each time'
     yield f"def test_{_name(case)}({'' if is_repeatable else 'attempt'}):"
-    check = f", check={case.check!r}" if case.check is not None else ""
-    tracer = f", tracer={case.tracer!r}" if case.tracer != "auto" else ""
-    timeout = f", timeout_s={case.timeout_s:g}"
-    yield f"    run = replay({case.program!r}, TASK, RECORDED, agent={case.agent!r}{check}{timeout}{tracer})"
+    yield "    run = replay("
+    for argument in (_literal(case.program), "TASK", "RECORDED", f"agent={_literal(case.agent)}"):
+        yield f"        {argument},"
+    if case.check is not None:
+        yield f"        check={_literal(case.check)},"
+    yield f"        timeout_s={case.timeout_s:g},"
+    if case.tracer != DEFAULT_TRACER:
+        yield f"        tracer={_literal(case.tracer)},"
+    yield "    )"
     yield ""
     if case.finding is not None:
-        yield f"    assert run.findings(agent={case.agent!r}, check={case.finding.check!r}) == []"
+        sought = f"agent={_literal(case.agent)}, check={_literal(case.finding.check)}"
+        yield f"    assert run.findings({sought}) == []"
     if is_checked:
         yield "    assert run.is_right, run.answer"
 
@@ -181,6 +180,30 @@ def _record(part: RecordedAnswer | RecordedResult) -> dict[str, Any]:
     }
 
 
+def _listed(record: dict[str, Any]) -> Iterator[str]:
+    """Write a record as Python, on one line where it fits."""
+    whole = f"    {_literal(record)},"
+    if len(whole) <= _WIDTH:
+        yield whole
+        return
+    yield "    {"
+    for key, value in record.items():
+        yield f"        {_literal(key)}: {_literal(value)},"
+    yield "    },"
+
+
+def _literal(value: object) -> str:
+    """Write a value of JSON as Python, its texts in double quotes, what cannot be seen in them escaped."""
+    if isinstance(value, str):
+        quoted_text = json.dumps(value, ensure_ascii=False)
+        return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in quoted_text)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    return repr(value)
+
+
 def _in_doc(text: str) -> str:
     """Write text so that it can stand in a docstring."""
     plain = printable(text).encode("utf-8", "backslashreplace").decode()
@@ -195,13 +218,12 @@ def _name(case: Case) -> str:
     return "_".join(part for part in (agent[:_MOST_NAME] or "agent", f"step_{case.step}", run[:8]) if part)
 
 
-def _write_new(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise ConfigError(f"expected a new file, got {str(path)!r}, which is there. Choose another name") from error
-    except OSError as error:
-        raise ConfigError(
-            f"expected a file that can be written, got {str(path)!r}: {error}. Check the folder"
-        ) from error
+def _write_new(texts: Mapping[Path, str]) -> None:
+    for path in texts:
+        if path.exists():
+            raise ConfigError(f"expected a new file, got {str(path)!r}, which is there. Choose another name")
+    for path, text in texts.items():
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"expected a file that can be written, got {str(path)!r}: {error}") from error

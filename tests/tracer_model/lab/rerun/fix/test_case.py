@@ -72,7 +72,7 @@ def test_finding_alone_is_enough(graph_run: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(MOOD, "mended")
     _run_test(text)
 
-    assert "run.findings(agent='adder', check='sum-holds') == []" in text
+    assert 'run.findings(agent="adder", check="sum-holds") == []' in text
     assert "is_right" not in text
 
 

@@ -48,7 +48,7 @@ def test_users_correction_is_proved_by_running_on(
     assert done["finding"]["check"] == "sum-holds"
     assert done["change"]["where"] == 'the prompt of "adder", which begins "Add the figures."'
     assert done["repeatable"] is True
-    assert f"agent='adder', check='{_HERE}:is_42'" in out.read_text()
+    assert f'check="{_HERE}:is_42"' in out.read_text()
 
 
 def test_without_a_check_solved_means_that_the_finding_is_gone(graph_run: Path) -> None:
