@@ -25,7 +25,7 @@ _HEADINGS = {
         "Watch": ("demo", "collect", "open", "status"),
         "Look": ("analyze", "show", "summary"),
         "Say": ("annotate", "learn", "schemata"),
-        "Act": ("verify", "guard", "mcp"),
+        "Act": ("fix", "guard", "mcp"),
         "Make, train and measure": ("lab",),
     },
     _LAB_COMMANDS: {
@@ -36,7 +36,7 @@ _HEADINGS = {
     },
 }
 """The headings of each group's help, in order, and the commands below each."""
-_MORE: tuple[str, ...] = ("skill",)
+_MORE: tuple[str, ...] = ("case", "skill", "verify")
 """The commands that the first page names in its last line only: each is asked for less often."""
 
 

@@ -9,6 +9,7 @@ BlamespanError
   NoAgentSteps      spans hold nothing an agent did                   (also ValueError)
   UnreadableInput   a file cannot be read as what it should be        (also ValueError)
   NotWritten        a verdict could not be written back
+  NotReplayed       a program does otherwise than was recorded of it
   HttpError         a back end gave no answer that can be used        (in `blamespan.http_client`)
   TracerUnavailable a tracer or its weights cannot be loaded
 
@@ -50,6 +51,10 @@ class UnreadableInput(BlamespanError, ValueError):
 
 class NotWritten(BlamespanError):
     """A back end did not take the verdict on a run; those on other runs are unaffected."""
+
+
+class NotReplayed(BlamespanError):
+    """A program that is replayed raises, does not end, or does otherwise than was recorded of it."""
 
 
 class TracerUnavailable(BlamespanError):

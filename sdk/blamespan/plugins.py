@@ -34,6 +34,7 @@ PARTS = {
     "outcome_figures": "blamespan_tracer.outcome_head:read_outcome_figures",
     "print_advice": "blamespan_lab.rerun.feedback.command:print_advice",
     "run_watcher": "blamespan_tracer.run_watcher:RunWatcher",
+    "replay": "blamespan_lab.rerun.fix.replaying:replay",
     "retry": "blamespan_lab.rerun.feedback.retrying:retry",
     "step_figures": "blamespan_tracer.step_head:read_step_figures",
     "usual_figures": "blamespan_tracer.checks.usual_course:read_usual_figures",

@@ -52,6 +52,8 @@ COMMANDS: Final[dict[str, tuple[Sequence[str], str]]] = {
     "schemata match": (("--file", "{folder}/known.toml"), "1 of 1 runs show a known failure"),
     "show": (("--tracer", "checks"), "3 agents"),
     "summary": ((), "1 runs"),
+    "case": (("nowhere:make", "--step", "1", "--repeats", "1"), "module 'nowhere' cannot be imported"),
+    "fix": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
     "verify": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
 }
 """Every command that reads traces: what it is given beside them, and what it says when it has read the run."""
@@ -67,7 +69,7 @@ OTHER_ARGUMENTS: Final = {
     ("lab evaluate checks", "paths"), ("lab evaluate programs", "paths"), ("lab generate", "recipe"),
     ("guard check", "policy"), ("guard try", "policy"), ("learn", "program"),
     ("lab probe", "folder"), ("lab replay", "program"), ("lab stress", "program"),
-    ("lab train", "recipe"), ("verify", "program"),
+    ("lab train", "recipe"), ("verify", "program"), ("case", "program"), ("fix", "program"),
 }  # fmt: skip
 """Arguments that name no traces, or files and folders of labelled runs alone."""
 

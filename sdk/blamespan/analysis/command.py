@@ -15,6 +15,7 @@ from blamespan._version import __version__
 from blamespan.analysis.line import engine_for, listed, new_outcomes
 from blamespan.analysis.outcomes import Wanted
 from blamespan.analysis.progress import watched
+from blamespan.analysis.results.datasets import dataset_format
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.outputs import check_output, is_atif, write_rows, write_spans
 from blamespan.analysis.sources import Piece
@@ -64,14 +65,15 @@ Example:
     "--processes", type=click.IntRange(min=1), metavar="N", help="Processes here, or workers with Ray; else all."
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
-@click.option("--all", "every", is_flag=True, help="Leave nothing out of the tables.")
+@click.option("--all", "every", is_flag=True, help="Leave nothing out of tables and datasets.")
 @click.option("--suspects", is_flag=True, help="Name suspects in the tables also where there is no sign of failure.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="PATH",
     help="Results: .parquet, .jsonl[.gz|.zst], or a folder; .json: the runs as OTLP-JSON; .atif.json, "
-    ".atif.jsonl, or a folder x.atif: as ATIF.",
+    ".atif.jsonl, or a folder x.atif: as ATIF; .langfuse.jsonl, .langsmith.jsonl, .phoenix.jsonl: failed runs (--all: "
+    "all runs) as examples of a dataset.",
 )
 @click.option(
     "--annotated",
@@ -95,7 +97,7 @@ def analyze(
     beginning, the beginning of a task, or `last`; without any, all of the store. What cannot be read is named on stderr
     with what was expected; the rest still runs, and the exit code is 1 at the end.
     """
-    if options["out"] and (options["out"].suffix == ".json" or is_atif(options["out"])):
+    if options["out"] and (options["out"].suffix == ".json" or _form(options["out"])):
         if options["annotated"]:
             raise ConfigError(
                 f"expected one file of spans, got --out {options['out'].name!r} and --annotated. Leave one out"
@@ -174,7 +176,12 @@ def _run(
 
 def _wanted(options: Any, whole: int | None) -> Wanted:
     path = options["annotated"]
-    return Wanted(path is not None, whole, path is not None and is_atif(path))
+    return Wanted(path is not None, whole, _form(path), options["every"])
+
+
+def _form(path: Path | None) -> str:
+    """Return what runs are written as by a file's name: `atif`, a platform's examples, or OTLP-JSON, which is empty."""
+    return "atif" if path is not None and is_atif(path) else dataset_format(path)
 
 
 def _holds_one(path: Path | None) -> bool:
@@ -242,5 +249,5 @@ def _plan(tracer: Tracer, options: Any) -> dict[str, Any]:
         "filters": _filters(options["filters"]),
         "limit": options["limit"],
         "annotated": bool(options["annotated"]),
-        **({"as": "atif"} if options["annotated"] and is_atif(options["annotated"]) else {}),
+        **({"form": [form, options["every"]]} if (form := _form(options["annotated"])) else {}),
     }

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.results.atif import to_atif
+from blamespan.analysis.results.datasets import example_line
 from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.showing.instruction_conflicts import conflicts_of
 from blamespan.analysis.showing.known_failures import known_failures_of
@@ -80,12 +81,14 @@ class Wanted:
     Attributes:
         spans: Whether its run is written as OTLP-JSON with the verdict on it.
         whole: Of how many runs of each piece the result itself is kept; None for all.
-        as_atif: Whether the run is written as an ATIF trajectory instead of OTLP-JSON.
+        form: `atif`, or the platform for which the run is written as an example of a dataset; empty for OTLP-JSON.
+        every: Whether runs that are not called failed become examples, too.
     """
 
     spans: bool = False
     whole: int | None = 0
-    as_atif: bool = False
+    form: str = ""
+    every: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class AttributedOutcome:
         trace_id: Its trace.
         digest: Equal for runs that say the same and are judged the same, wherever they came from.
         line: Its row as JSON, without a line end.
-        spans: The run with the verdict, as one document of OTLP-JSON or ATIF; empty where that is not wanted.
+        spans: The run with the verdict, as one document of its form; empty where that is not wanted.
         error: How the tracer failed on it, or None.
         result: The result itself, where that is wanted.
         parts: The parts that it is joined of; one of a run that never paused.
@@ -261,7 +264,7 @@ def done(result: Result, wanted: Wanted, number: int) -> AttributedOutcome:
         trace_id=result.run.trace.trace_id,
         digest=digest_of(rest),
         line=f'{{"source": {json.dumps(source)}, {rest[1:]}',
-        spans=_document(result, row, as_atif=wanted.as_atif) if wanted.spans else "",
+        spans=_document(result, row, wanted) if wanted.spans else "",
         error=result.error,
         result=result if wanted.whole is None or number < wanted.whole else None,
         parts=part_ids(result.run),
@@ -273,9 +276,11 @@ def digest_of(rest: str) -> bytes:
     return hashlib.blake2b(rest.encode(), digest_size=16).digest()
 
 
-def _document(result: Result, row: Mapping[str, Any], *, as_atif: bool) -> str:
-    if as_atif:
+def _document(result: Result, row: Mapping[str, Any], wanted: Wanted) -> str:
+    if wanted.form == "atif":
         return json.dumps(to_atif(result.run.trace, row), ensure_ascii=False)
+    if wanted.form:
+        return example_line(result.run, row, wanted.form, every=wanted.every)
     return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(annotated_spans(result))))
 
 

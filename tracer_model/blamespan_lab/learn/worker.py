@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,13 +14,13 @@ from opentelemetry.sdk.trace import TracerProvider
 import blamespan
 from blamespan import conventions as words
 from blamespan.errors import BlamespanError
-from blamespan.injecting.injection import PLAN_VARIABLE, Injection
-from blamespan.intercepting.boundaries import Answer, ContentT, Opportunity, Where
+from blamespan.injecting.injection import PLAN_VARIABLE
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.worker_processes import Channel
-from blamespan_lab.rerun.playback import Correction, PromptWatcher, current_attributes, exception_of
-from blamespan_lab.rerun.script import RecordedResult, Script, read_arguments
+from blamespan_lab.rerun.playback import Correction, PromptWatcher
+from blamespan_lab.rerun.recorded_tools import RecordedTools
+from blamespan_lab.rerun.script import RecordedResult, Script
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import NamedSubject
 from blamespan_lab.rerun.stress.trial import Clean, Planned, run_with_fault
@@ -126,31 +125,6 @@ class RecordedTrial:
     is_sandbox: bool = False
 
 
-class RecordedTools(Injection):
-    """Answers every call of a tool from a recording, within a `with` block, and lets none through.
-
-    Attributes:
-        lacks: The first call that was not recorded; empty if all were.
-    """
-
-    def __init__(self, results: Sequence[RecordedResult]) -> None:
-        super().__init__((), everywhere=True)
-        self._results = {(result.tool, _key(result.arguments)): result for result in results}
-        self.lacks = ""
-
-    def change(self, at: Opportunity, content: ContentT, where: Callable[[], Where | None]) -> Any:
-        """Answer in place of a tool; what it gives is of the same type as *content*."""
-        del where
-        if not isinstance(content, Answer) or not content.is_due:
-            return content
-        arguments = current_attributes().get(words.TOOL_ARGUMENTS, at.arguments)
-        result = self._results.get((at.tool, _key(read_arguments(arguments))))
-        if result is None:
-            self.lacks = self.lacks or f"{at.tool}({arguments})"
-            return Answer("this call was not recorded", "RuntimeError", is_due=True)
-        return Answer(result.text, exception_of(result), is_due=bool(result.text or result.error))
-
-
 def serve(channel: Channel, program: str, check: str | None, recipe: StressRecipe) -> None:
     """Carry out orders until the parent has gone. The first answer is an error, or None."""
     logging.lastResort = None  # what breaks by a fault is part of the result
@@ -206,7 +180,7 @@ class Worker:
         if isinstance(order, CleanRun):
             return self._record(NamedSubject((order.task,), self.program, self.recorder).run(0))
         with ExitStack() as stack:
-            tools = None if self._is_sandbox else stack.enter_context(RecordedTools(order.results))
+            tools = None if self.program.is_sandbox else stack.enter_context(RecordedTools(order.results))
             if isinstance(order, ReplayRun):
                 trial = try_corrections(
                     self.program, order.script, order.corrections, order.task, self.models, most_asked=order.most_asked
@@ -220,19 +194,15 @@ class Worker:
         if not injection.applied:
             reasons = [missed.reason for missed in injection.missed]
             missed = (reasons or ["its probability did not come up"])[0]
-            return RecordedTrial(run, (), missed=missed, lacks=lacks, is_sandbox=self._is_sandbox)
+            return RecordedTrial(run, (), missed=missed, lacks=lacks, is_sandbox=self.program.is_sandbox)
         first = injection.applied[0]
         is_here = first.where is not None and f"{first.where.span.trace_id:032x}" == run.trace_id
         step = first.step if is_here and first.step is not None and first.step < len(run.steps) else None
         fault = WrittenFault(first.agent, first.kind, first.mechanism, first.operator, first.modes, step)
         return replace(self._record(run), fault=fault, lacks=lacks)
 
-    @property
-    def _is_sandbox(self) -> bool:
-        return bool(getattr(self.program.factory, "sandbox", False))
-
     def _record(self, run: WatchedRun) -> RecordedTrial:
-        return RecordedTrial(run, _spans_of(run, self.recorder), is_sandbox=self._is_sandbox)
+        return RecordedTrial(run, _spans_of(run, self.recorder), is_sandbox=self.program.is_sandbox)
 
 
 def _spans_of(run: WatchedRun, recorder: SpanRecorder) -> tuple[Span, ...]:
@@ -245,7 +215,3 @@ def _spans_of(run: WatchedRun, recorder: SpanRecorder) -> tuple[Span, ...]:
     return tuple(
         span if span.parent_id in known else replace(span, attributes={**span.attributes, **outcome}) for span in spans
     )
-
-
-def _key(arguments: object) -> str:
-    return repr(arguments)

@@ -121,7 +121,7 @@ class Playback(Injection):
             self._answers[recorded.agent].append(recorded)
         self._results = [] if starts_live else list(script.results)
         self._unasked = {} if starts_live else _without_model(script)
-        self._target = _target(script, step)
+        self._target = target_of(script, step)
         self._instead: RecordedAnswer | None = None
         if isinstance(self._target, RecordedAnswer) and step is not None and not told:
             by_text = correct_answer(self._target, script.trace.steps[step], text) if answer is None else self._target
@@ -144,7 +144,7 @@ class Playback(Injection):
         self.trouble = ""
 
     def _put_right_later(self, script: Script, correction: Correction) -> None:
-        target = _target(script, correction.step)
+        target = target_of(script, correction.step)
         turn = _turn_of(script, target, correction.step)
         if correction.told:
             self._told[turn] = correction.told
@@ -158,7 +158,7 @@ class Playback(Injection):
             return None
         with self._turn:
             self._go_on()
-            agent = _current_agent() or at.agent
+            agent = current_agent() or at.agent
             agent = agent if agent in self._agents else at.agent
             turn = agent, self._turns[agent]
             self._turns[agent] += 1
@@ -211,7 +211,7 @@ class Playback(Injection):
 
     def _tell(self, at: Opportunity, lines: tuple[Line, ...]) -> tuple[Line, ...]:
         """Put what is wrong behind what the model is sent that is asked again."""
-        agent = _current_agent() or at.agent
+        agent = current_agent() or at.agent
         agent = agent if agent in self._agents else at.agent
         told = self._told.get((agent, self._turns[agent]))
         return lines if told is None else (*lines, Line("user", told))
@@ -269,7 +269,7 @@ class Playback(Injection):
         return ProgramChanged(what)
 
 
-def _target(script: Script, step: int | None) -> RecordedAnswer | RecordedResult | None:
+def target_of(script: Script, step: int | None) -> RecordedAnswer | RecordedResult | None:
     """Find the answer that *step* shows: of a message, what its model said last in it."""
     if step is None:
         return None
@@ -334,7 +334,7 @@ def current_attributes() -> dict[str, Any]:
     return dict(attributes or {})
 
 
-def _current_agent() -> str:
+def current_agent() -> str:
     """Name whose span is current; a run's own span names the team."""
     around = current_attributes()
     return "" if around.get(words.OPERATION) == words.OPERATION_WORKFLOW else str(around.get(words.AGENT_NAME) or "")

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opentelemetry.sdk.trace import TracerProvider
 
 import blamespan
+from blamespan import conventions as words
 from blamespan.analysis.sources import runs_in
+from blamespan.annotate import is_verdict, read_verdict
+from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
 from blamespan.rebuilding.runs import Run, split_runs
+from blamespan.testing import SpanRecorder
+from blamespan.tracers import DEFAULT_TRACER, ask_tracer, load_tracer
 from blamespan_lab.rerun.playback import Playback, PromptWatcher
 from blamespan_lab.rerun.script import Script, script_of
 from blamespan_lab.rerun.user_program import Ran, UserProgram
@@ -82,15 +87,27 @@ def _spans_of(recorded: RecordedRun) -> Run | None:
     return runs[0] if len(runs) == 1 else None
 
 
+def verdict_on(run: ReplayableRun, tracer_name: str | None) -> Attribution:
+    """Return the verdict in the file, unless a tracer is asked for; its revision is the latest one's."""
+    trace = run.recorded.trace
+    recorded = read_verdict(run.spans, trace) if run.spans is not None and tracer_name is None else None
+    if recorded is not None and recorded.abstained is None and run.spans is not None:
+        revisions = [span.integer(words.REVISION) or 0 for span in run.spans.spans if is_verdict(span)]
+        return replace(recorded, revision=max([recorded.revision, *revisions]))
+    [verdict] = ask_tracer(load_tracer(tracer_name or DEFAULT_TRACER), [trace])
+    return verdict
+
+
 @contextmanager
-def recording_quietly() -> Iterator[PromptWatcher]:
-    """Record for what is told to models alone: no span leaves the process.
+def recording_quietly(recorder: SpanRecorder | None = None) -> Iterator[PromptWatcher]:
+    """Record for what is told to models, and for *recorder*: no span leaves the process.
 
     Programs that are imported within the block stay with that, even if they call `blamespan.instrument()`.
     """
-    provider, models = TracerProvider(shutdown_on_exit=False), PromptWatcher()
+    provider = recorder.provider if recorder is not None else TracerProvider(shutdown_on_exit=False)
+    models = PromptWatcher()
     provider.add_span_processor(models)
-    done = blamespan.instrument(tracer_provider=provider)
+    done = blamespan.instrument(tracer_provider=provider, capture_content=True)
     try:
         yield models
     finally:

@@ -6,16 +6,23 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from opentelemetry.sdk.trace import TracerProvider
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.injecting.injection import PLAN_VARIABLE
+from blamespan.testing import SpanRecorder
 from blamespan.worker_processes import Channel
 from blamespan_lab.rerun.checkpoints import go_on_from_checkpoint
+from blamespan_lab.rerun.fix.findings import FindingCheck
 from blamespan_lab.rerun.playback import Correction, Playback, PromptWatcher
 from blamespan_lab.rerun.recorded_run import check_step, original_run, recording_quietly
+from blamespan_lab.rerun.recorded_tools import RecordedTools
 from blamespan_lab.rerun.script import Script
+from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.user_program import Ran, UserProgram, load_program
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool, send_error
 
@@ -61,17 +68,18 @@ def try_corrections(
     models: PromptWatcher,
     *,
     most_asked: float = float("inf"),
+    from_checkpoints: bool = True,
 ) -> Trial:
     """Run *program* as it was recorded up to the first of *corrections*, put these steps right, and let the rest live.
 
-    A LangGraph graph whose checkpoints of the run are there goes on from the last one before the step.
+    A LangGraph graph whose checkpoints of the run are there goes on from the last one before the step, if it may.
 
     Raises:
         ConfigError: if a step cannot be put right, or what came before it is not all there.
     """
     first, *later = sorted(corrections, key=lambda correction: correction.step)
     check_step(script, first.step)
-    if not first.told and first.answer is None:
+    if from_checkpoints and not first.told and first.answer is None:
         gone_on = go_on_from_checkpoint(program, script, first, models, most_asked, later)
         if gone_on is not None:
             ran, said, asked, trouble = gone_on
@@ -104,6 +112,9 @@ class ProgramTrials:
         script: The recording.
         task: What the program is asked.
         timeout_s: For one trial.
+        finding: What must be gone for a run to succeed, where there is no check.
+        runs_tools: Whether tools run from the corrected step on; else they answer as recorded, unless the factory says
+            `sandbox = True`, and a call that was not recorded is trouble.
     """
 
     program: str
@@ -111,10 +122,13 @@ class ProgramTrials:
     script: Script
     task: str
     timeout_s: float
+    finding: FindingCheck | None = None
+    runs_tools: bool = True
     _pool: WorkerPool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pool = WorkerPool(serve, self.program, self.check, name=self.program, timeout_s=self.timeout_s)
+        arguments = self.program, self.check, self.finding, self.runs_tools
+        self._pool = WorkerPool(serve, *arguments, name=self.program, timeout_s=self.timeout_s)
 
     def __enter__(self) -> ProgramTrials:
         return self
@@ -152,7 +166,7 @@ class ProgramTrials:
         return trial
 
 
-def serve(channel: Channel, program: str, check: str | None) -> None:
+def serve(channel: Channel, program: str, check: str | None, finding: FindingCheck | None, runs_tools: bool) -> None:
     """Run trials until the parent has gone. It answers first with an error or None, then with trials or errors."""
     logging.lastResort = None  # what frameworks say of a replay that is refused is no news
     warnings.simplefilter("ignore")
@@ -160,7 +174,8 @@ def serve(channel: Channel, program: str, check: str | None) -> None:
         logging.getLogger(framework).addHandler(logging.NullHandler())
     for name in (PLAN_VARIABLE, "OTEL_SDK_DISABLED"):
         os.environ.pop(name, None)
-    with recording_quietly() as models:
+    recorder = SpanRecorder(TracerProvider(shutdown_on_exit=False))
+    with recording_quietly(recorder) as models:
         try:
             made = load_program(program, check)
         except BlamespanError as error:
@@ -169,10 +184,29 @@ def serve(channel: Channel, program: str, check: str | None) -> None:
         channel.send(None)
         while True:
             script, task, corrections, most_asked = channel.receive()
+            recorder.clear()
             try:
-                if corrections:
-                    channel.send(try_corrections(made, script, corrections, task, models, most_asked=most_asked))
-                else:
+                if not corrections:
                     channel.send(Trial(original_run(made, script, task, models)))
+                    continue
+                with ExitStack() as stack:
+                    tools = None
+                    if not runs_tools and not made.is_sandbox:
+                        tools = stack.enter_context(RecordedTools(script.results))
+                    trial = try_corrections(
+                        made,
+                        script,
+                        corrections,
+                        task,
+                        models,
+                        most_asked=most_asked,
+                        from_checkpoints=made.check is not None,
+                    )
+                if tools is not None and tools.lacks and not trial.trouble:
+                    trial = replace(trial, trouble=f"it calls {tools.lacks[:120]}, which was not recorded and not run")
+                if made.check is None and finding is not None and not trial.trouble:
+                    is_gone = not trial.ran.error and finding.is_gone_from(longest_trace(recorder.spans()))
+                    trial = replace(trial, ran=replace(trial.ran, succeeded=is_gone))
+                channel.send(trial)
             except BlamespanError as error:
                 send_error(channel, error)

@@ -10,7 +10,7 @@ import inspect
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
@@ -54,6 +54,15 @@ class UserProgram:
     factory: Callable[[], Any]
     check: Check | None = None
     _made: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether the factory says that its tools may run whenever they are called: `make.sandbox = True`."""
+        return bool(getattr(self.factory, "sandbox", False))
+
+    def unchecked(self) -> UserProgram:
+        """Return the program without its check."""
+        return replace(self, check=None)
 
     def run(self, task: str) -> Ran:
         """Make the program anew and run it once on *task*, in an event loop of its own.
@@ -150,6 +159,29 @@ def load_program(name: str, check: str | None = None) -> UserProgram:
     if not inspect.iscoroutinefunction(factory):
         program._made.append(program.make())
     return program
+
+
+def open_program(factory: Callable[[], Any] | str, check: Check | str | None = None) -> UserProgram:
+    """Make a program of a factory, or of its name.
+
+    Args:
+        factory: It, or `module:factory`.
+        check: Tells whether an answer is right, or its name. Without it, the factory's attribute `check` is taken.
+
+    Raises:
+        ConfigError: as `load_program`.
+    """
+    if isinstance(factory, str):
+        named = load_program(factory, check if isinstance(check, str) else None)
+        return replace(named, check=check) if callable(check) else named
+    if not callable(factory):
+        raise ConfigError(
+            f"factory must be a function without arguments, or its name, got {factory!r}. "
+            'Write it like make, or "my_team.app:make"'
+        )
+    name = str(getattr(factory, "__qualname__", type(factory).__name__))
+    judge = _import(check, "check") if isinstance(check, str) else check
+    return UserProgram(name, factory, judge if judge is not None else getattr(factory, "check", None))
 
 
 def _import(name: str, what: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,9 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
+    from blamespan.analysis.summary.statistics import Share
     from blamespan.attribution import Attribution
-    from blamespan_lab.rerun.causes.corrections import CorrectionWriter, Repairs
+    from blamespan_lab.rerun.causes.corrections import Repairs
     from blamespan_lab.rerun.causes.shapley import ShapleyShares
     from blamespan_lab.rerun.causes.verify import VerifiedSuspect
     from blamespan_lab.rerun.recorded_run import ReplayableRun
@@ -122,10 +122,10 @@ def verify(
     """
     from blamespan.cores import cores
     from blamespan.labels.file import LabelsFile
-    from blamespan_lab.rerun.causes.corrections import UserCorrections, read_corrections
+    from blamespan_lab.rerun.causes.corrections import correction_sources, read_corrections
     from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects, verified_verdict
     from blamespan_lab.rerun.causes.verify import verify as verify_suspects
-    from blamespan_lab.rerun.recorded_run import read_replayable
+    from blamespan_lab.rerun.recorded_run import read_replayable, verdict_on
     from blamespan_lab.rerun.trials import ProgramTrials
 
     if wants_shares and any((out, write_back, labels)):
@@ -138,7 +138,7 @@ def verify(
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
     if wants_shares:
         _share_out(
-            *(run, _verdict_on(run, tracer_name), program, check, repairs, by, task, repeats or _SHARES_REPEATS),
+            *(run, verdict_on(run, tracer_name), program, check, repairs, by, task, repeats or _SHARES_REPEATS),
             *(budget or _SHARES_BUDGET, timeout_s, processes, tracer_name),
             wants_json=wants_json,
         )
@@ -147,18 +147,18 @@ def verify(
     repeats, budget = repeats or _REPEATS, budget or _BUDGET
     if labels is not None:
         LabelsFile(labels).check()
-    verdict = _verdict_on(run, tracer_name)
+    verdict = verdict_on(run, tracer_name)
     chosen = list_suspects(run.script, verdict, suspects, texts)
     if not chosen:
         raise ConfigError(
             f"expected suspects, got none: {verdict.abstained or 'nobody is blamed'}. "
             'Name one with --correction "STEP=TEXT", or another --tracer'
         )
-    writers: list[CorrectionWriter] = [UserCorrections(texts), _writer(by, run, verdict)]
+    writers = correction_sources(texts, run.script.trace, verdict, by)
     asked = task if task is not None else run.script.trace.task
     count = min(processes or cores(), len(chosen))
     with ProgramTrials(program, check, run.script, asked, timeout_s) as trials:
-        _require_failure(trials.original().ran)
+        require_failure(trials.original().ran)
         results = verify_suspects(
             chosen,
             run.script,
@@ -180,34 +180,6 @@ def verify(
         click.echo(json.dumps(_as_json(run, verdict, later, results, budget, spending.left)))
     else:
         _print(verdict, later, results, repeats, budget - spending.left)
-
-
-def _verdict_on(run: ReplayableRun, tracer_name: str | None) -> Attribution:
-    """Return the verdict in the file, unless a tracer is asked for; its revision is the latest one's."""
-    from blamespan import conventions as words
-    from blamespan.annotate import is_verdict, read_verdict
-    from blamespan.tracers import ask_tracer, load_tracer
-
-    trace = run.recorded.trace
-    recorded = read_verdict(run.spans, trace) if run.spans is not None and tracer_name is None else None
-    if recorded is not None and recorded.abstained is None and run.spans is not None:
-        revisions = [span.integer(words.REVISION) or 0 for span in run.spans.spans if is_verdict(span)]
-        return replace(recorded, revision=max([recorded.revision, *revisions]))
-    [verdict] = ask_tracer(load_tracer(tracer_name or DEFAULT_TRACER), [trace])
-    return verdict
-
-
-def _writer(by: str | None, run: ReplayableRun, verdict: Attribution) -> CorrectionWriter:
-    from blamespan_lab.rerun.causes.corrections import AskAgain, JudgedCorrections
-
-    if (by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "feedback")) == "feedback":
-        return AskAgain(run.script.trace, verdict)
-    from blamespan.plugins import require
-
-    require("httpx", "collector")
-    from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
-
-    return JudgedCorrections(run.script.trace, JudgeSettings.from_environment())
 
 
 def _write_spans(out: Path, run: ReplayableRun, verdict: Attribution) -> None:
@@ -320,7 +292,8 @@ def _print(
     click.echo(f"{chance}; models were asked {spent} times", err=True)
 
 
-def _share_text(share: Any) -> str:
+def _share_text(share: Share) -> str:
+    """Write how many of how many succeeded, with Wilson's 95 % interval in percent; `-` of none."""
     if not share.total:
         return "-"
     low, high = share.interval
@@ -343,28 +316,30 @@ def _as_json(
         "decisive_before": before.decisive_step,
         "decisive": decisive,
         "agent": None if decisive is None else verdict.steps[decisive].agent,
-        "suspects": [
-            {
-                "step": result.suspect.step,
-                "agent": result.suspect.agent,
-                "share": round(result.suspect.share, 6),
-                "verified": result.outcome,
-                "reason": result.reason,
-                "by": result.source,
-                "says": result.says,
-                "corrected": _share_json(result.corrected),
-                "unchanged": _share_json(result.unchanged),
-                "models_asked": result.asked,
-                "from_checkpoint": result.is_from_checkpoint,
-            }
-            for result in results
-        ],
+        "suspects": [suspect_json(result) for result in results],
         "models_asked": budget - left,
         "budget": budget,
     }
 
 
-def _share_json(share: Any) -> dict[str, object]:
+def suspect_json(result: VerifiedSuspect) -> dict[str, object]:
+    """Lay out what came of a suspect for JSON."""
+    return {
+        "step": result.suspect.step,
+        "agent": result.suspect.agent,
+        "share": round(result.suspect.share, 6),
+        "verified": result.outcome,
+        "reason": result.reason,
+        "by": result.source,
+        "says": result.says,
+        "corrected": _share_json(result.corrected),
+        "unchanged": _share_json(result.unchanged),
+        "models_asked": result.asked,
+        "from_checkpoint": result.is_from_checkpoint,
+    }
+
+
+def _share_json(share: Share) -> dict[str, object]:
     return {"succeeded": share.count, "repeats": share.total, "interval": list(share.interval)}
 
 
@@ -441,7 +416,7 @@ def _replayed_shares(
 ) -> tuple[ShapleyShares, dict[str, str], int]:
     from blamespan.analysis.showing.legible import printable
     from blamespan.cores import cores
-    from blamespan_lab.rerun.causes.corrections import UserCorrections
+    from blamespan_lab.rerun.causes.corrections import correction_sources
     from blamespan_lab.rerun.causes.shapley import MOST_EXACT, NoShares, ShapleyShares, shapley
     from blamespan_lab.rerun.causes.verify import CallBudget, list_suspects
     from blamespan_lab.rerun.causes.worth import ReplayedWorth, correct_agents
@@ -450,7 +425,7 @@ def _replayed_shares(
     texts = dict(repairs.texts)
     list_suspects(run.script, verdict, 0, texts)  # refuses corrections of nobody's steps
     spending = CallBudget(budget)
-    writers: list[CorrectionWriter] = [UserCorrections(texts), _writer(by, run, verdict)]
+    writers = correction_sources(texts, run.script.trace, verdict, by)
     corrections, lacking = correct_agents(run.script.trace, verdict, texts, writers, spending)
     if not corrections:
         if not lacking:
@@ -461,7 +436,7 @@ def _replayed_shares(
         raise ConfigError(f'"given" names step {lost[0]}, which nobody puts right. Give a line for it, or leave it out')
     count = processes or cores()
     with ProgramTrials(program, check, run.script, task, timeout_s) as trials:
-        _require_failure(trials.original().ran)
+        require_failure(trials.original().ran)
         worth = ReplayedWorth(corrections, run.script, trials, repeats, spending, count, repairs.given)
         worth, causes = worth.without_consequences()
         is_exact = len(worth.corrections) <= MOST_EXACT and worth.estimate_all() <= spending.left
@@ -473,7 +448,7 @@ def _replayed_shares(
     return shares, lacking, budget - spending.left
 
 
-def _require_failure(ran: Ran) -> None:
+def require_failure(ran: Ran) -> None:
     """Make sure that the recorded run is known to have failed.
 
     Raises:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -12,8 +13,9 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.files import read_bytes
+from blamespan.plugins import require
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.rerun.feedback.writing import Feedback, advice_for
+from blamespan_lab.rerun.feedback.writing import feedback_at
 from blamespan_lab.rerun.playback import Correction
 from blamespan_tracer.alternatives.llm_judge.answers import fields
 from blamespan_tracer.alternatives.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
@@ -114,22 +116,29 @@ class AskAgain:
 
     def write(self, step: int) -> Correction:
         """Write the feedback."""
-        agent = self._trace.steps[step].agent
-        likeliest = self._verdict.mode_of(agent)
-        mode = likeliest.mode if likeliest is not None else None
-        quotes = [item.quote for item in self._verdict.evidence if item.index == step]
-        feedback = Feedback(
-            trace_id=self._trace.trace_id,
-            agent=agent,
-            step=step,
-            mode=mode,
-            quote=(quotes or [self._trace.steps[step].content])[0],
-            advice=advice_for(mode),
-            share=1.0,
-            step_share=self._verdict.steps[step].score,
-            mode_score=likeliest.score if likeliest is not None else 0.0,
-        )
-        return Correction(step, told=feedback.text)
+        written = feedback_at(self._trace, self._verdict, step)
+        return Correction(step, told=replace(written, quote=written.quote or self._trace.steps[step].content).text)
+
+
+def correction_sources(
+    texts: Mapping[int, str], trace: MessageActionTrace, verdict: Attribution, by: str | None = None
+) -> list[CorrectionWriter]:
+    """List who is asked what a step should say: the first that has an answer is taken.
+
+    Args:
+        texts: What the user says, by step.
+        trace: The run.
+        verdict: What is wrong with it.
+        by: `judge` or `feedback` beside the user; by default the judge where `BLAMESPAN_JUDGE_URL` is set.
+
+    Raises:
+        ConfigError: if the judge's variables are wrong.
+        MissingExtra: if the judge is to be asked and httpx is not installed.
+    """
+    if (by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "feedback")) == "feedback":
+        return [UserCorrections(texts), AskAgain(trace, verdict)]
+    require("httpx", "collector")
+    return [UserCorrections(texts), JudgedCorrections(trace, JudgeSettings.from_environment())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from blamespan.retrying import Attempt, Retried
 from blamespan.spans import Span
 from blamespan.tracers import DEFAULT_TRACER, Tracer, ask_tracer, load_tracer
 from blamespan_lab.rerun.feedback.writing import feedback_on, is_suspected, with_feedback
-from blamespan_lab.rerun.user_program import Ran, UserProgram, load_program
+from blamespan_lab.rerun.user_program import Ran, open_program
 
 Tell: TypeAlias = Callable[[AttributedRun | None, Ran], str]
 """Writes what the next attempt is told, from what was recorded of this one and how it ended."""
@@ -120,7 +120,7 @@ def retry(
     _check(task, budget)
     attributes = load_tracer(tracer) if isinstance(tracer, str) else tracer
     with record_spans() as spans:
-        program = _program(factory, check)
+        program = open_program(factory, check)
         done = attempts(program.run, task, budget=budget, spans=spans, tracer=attributes, tell=by_template)
         return Retried(tuple(done))
 
@@ -129,19 +129,6 @@ def by_template(judged: AttributedRun | None, ran: Ran) -> str:
     """Tell what the verdict says; of a run of which nothing was recorded, nothing."""
     del ran
     return feedback_on(judged.trace, judged.attribution).text if judged is not None else ""
-
-
-def _program(factory: Callable[[], Any] | str, check: Callable[[str, str], Any] | None) -> UserProgram:
-    if isinstance(factory, str):
-        named = load_program(factory)
-        return named if check is None else UserProgram(named.name, named.factory, check)
-    if not callable(factory):
-        raise ConfigError(
-            f"factory must be a function without arguments, or its name, got {factory!r}. "
-            "Write it like blamespan.retry(make, task)"
-        )
-    name = str(getattr(factory, "__qualname__", type(factory).__name__))
-    return UserProgram(name, factory, check if check is not None else getattr(factory, "check", None))
 
 
 def _check(task: str, budget: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from types import MappingProxyType
 
@@ -181,26 +181,37 @@ def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
     if verdict.decisive_step is None:
         advice = "go over every step again, check each result before it is used, and mend what is wrong."
         return Feedback(trace.trace_id, None, None, None, "", advice, reason=verdict.abstained or "", is_known=is_known)
-    agent = trace.steps[verdict.decisive_step].agent
-    kind = next((blame for blame in verdict.modes if blame.agent == agent), None)
-    evidence = _best_evidence(trace, verdict, agent)
-    source = _source_of(trace, evidence)
+    written = feedback_at(trace, verdict, verdict.decisive_step)
     taken_over_by = _find_successor(trace, verdict.decisive_step)
+    if taken_over_by:
+        written = replace(written, advice=_advise(written.mode, written.source, written.agent))
+    return replace(
+        written,
+        share=next(blame.score for blame in verdict.agents if blame.agent == written.agent),
+        others=_others(trace, verdict),
+        is_known=is_known,
+        taken_over_by=taken_over_by,
+    )
+
+
+def feedback_at(trace: MessageActionTrace, verdict: Attribution, step: int) -> Feedback:
+    """Write feedback on a failed run as if *step* were what went wrong in it, for its agent to hear."""
+    agent = trace.steps[step].agent
+    kind = verdict.mode_of(agent)
+    evidence = _best_evidence(trace, verdict, step)
+    source = source_of(trace, evidence)
     return Feedback(
         trace_id=trace.trace_id,
         agent=agent,
-        step=verdict.decisive_step,
+        step=step,
         mode=kind.mode if kind else None,
         quote=evidence.quote if evidence else "",
-        advice=_advise(kind.mode if kind else None, source, agent if taken_over_by else None),
-        share=next(blame.score for blame in verdict.agents if blame.agent == agent),
-        step_share=verdict.steps[verdict.decisive_step].score,
-        others=_others(trace, verdict),
+        advice=_advise(kind.mode if kind else None, source, None),
+        share=1.0,
+        step_share=verdict.steps[step].score,
         mode_score=kind.score if kind else 0.0,
-        is_known=is_known,
         source=source,
-        broken_rule=_broken_rule(trace, verdict.decisive_step),
-        taken_over_by=taken_over_by,
+        broken_rule=_broken_rule(trace, step),
     )
 
 
@@ -254,14 +265,15 @@ def _others(trace: MessageActionTrace, verdict: Attribution) -> tuple[SuspectSte
     )
 
 
-def _best_evidence(trace: MessageActionTrace, verdict: Attribution, agent: str) -> Evidence | None:
-    """Return the strongest words of the decisive step that contradict others, else of the step, else of its agent."""
-    own = [evidence for evidence in verdict.evidence if trace.steps[evidence.index].agent == agent]
-    ranked = sorted(own, key=lambda one: (one.index != verdict.decisive_step, one.contradicts is None))
+def _best_evidence(trace: MessageActionTrace, verdict: Attribution, step: int) -> Evidence | None:
+    """Return the strongest words of a step that contradict others, else of the step, else of its agent."""
+    own = [evidence for evidence in verdict.evidence if trace.steps[evidence.index].agent == trace.steps[step].agent]
+    ranked = sorted(own, key=lambda one: (one.index != step, one.contradicts is None))
     return next(iter(ranked), None)
 
 
-def _source_of(trace: MessageActionTrace, evidence: Evidence | None) -> ContradictingSource | None:
+def source_of(trace: MessageActionTrace, evidence: Evidence | None) -> ContradictingSource | None:
+    """Return what contradicts the words that are evidence; None where nothing is known to."""
     if evidence is None or evidence.contradicts is None:
         return None
     found = evidence.contradicts

@@ -1,0 +1,1 @@
+"""From a failure to a fix that is proved, and a test that keeps it."""
