@@ -13,6 +13,7 @@ import pytest
 import blamespan
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.labels.file import read_labels
+from blamespan.labels.people import PersonLabel
 from blamespan_lab.learn.campaign import Budget, Campaign, Made
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.teaching import make_recipe, require_failures
@@ -151,6 +152,27 @@ def test_full_disk_is_said_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(BlamespanError, match=r"No space left on device\. Make room and run the same command again"):
         Campaign(teams.TASKS, make_recipe(), Budget(4), pool_of("team"), folder, 1).make()  # type: ignore[arg-type]
     assert LearnFolder(tmp_path, {"program": "x"}).done == {}
+
+
+def test_disk_that_gets_full_within_a_line_is_said(tmp_path: Path) -> None:
+    """A part of a line is written before the disk is full: the run is not done, and is made again; nor is its label."""
+    resource = pytest.importorskip("resource")
+    folder, done = LearnFolder(tmp_path, {"program": "x"}), Done("clean 0", "clean", "why " * 400)
+    label = PersonLabel("0" * 31 + "1", "no_failure", "learn", comment="so " * 400)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        with pytest.raises(BlamespanError, match="File too large"):
+            folder.add(done)
+        with pytest.raises(ConfigError, match="File too large"):
+            folder.add(done, label=label)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert LearnFolder(tmp_path, {"program": "x"}).done == {}
+    folder.add(done, label=label)
+    assert LearnFolder(tmp_path, {"program": "x"}).done == {"clean 0": done}
+    assert [said.comment for said in read_labels(folder.labels_path, [])] == [label.comment]
 
 
 def test_team_that_answers_otherwise_each_time_is_told(tmp_path: Path) -> None:
