@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -192,6 +194,25 @@ def test_team_that_hangs_ends_with_a_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(BlamespanError, match=r"got: it timed out \(6 of 6\)\. Only what works can be shown to break"):
         campaign(Stopping(), tmp_path, teams.TASKS).make()
+
+
+def test_factory_that_hangs_is_waited_for_once(tmp_path: Path) -> None:
+    """The first process that is not ready ends the campaign; the others are not waited for, they end with the pool."""
+    is_over, began_s = threading.Event(), time.monotonic()
+
+    class Opening:
+        def ask(self, order: Order) -> Any:
+            if isinstance(order, CleanRun) and order.task == teams.TASKS[0]:
+                raise ConfigError("expected 'mine:make' to be ready")
+            assert is_over.wait(60)
+            raise RunEnded("broke")
+
+    try:
+        with pytest.raises(ConfigError, match="to be ready"):
+            replace(campaign(Opening(), tmp_path, teams.TASKS), count=2).make()
+    finally:
+        is_over.set()
+    assert time.monotonic() - began_s < 50
 
 
 def test_run_that_hangs_by_a_fault_costs_that_run_alone(tmp_path: Path) -> None:
