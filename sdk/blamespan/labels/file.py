@@ -50,7 +50,8 @@ class LabelsFile:
                     self._check_first(file.readline(1 << 20))
                     file.seek(size - 1)
                     text = text if file.read(1) == b"\n" else b"\n" + text  # what a crash cut off stays by itself
-                file.write(text)
+                while text:  # a disk that gets full takes a part first, and says so at the next
+                    text = text[file.write(text) :]
                 os.fsync(file.fileno())
             if is_new:
                 sync_folder(self.path.parent)

@@ -157,10 +157,13 @@ class Campaign:
             BlamespanError: if not one task succeeds as it is, or the disk is full.
         """
         runs = self.folder.runs()
-        with ThreadPoolExecutor(self.count, thread_name_prefix="blamespan-learn") as threads:
+        threads = ThreadPoolExecutor(self.count, thread_name_prefix="blamespan-learn")
+        try:
             self._run_clean(threads, runs)
             plan = planned(self.recipe, {task: clean for task, (clean, _) in self._clean.items()})
             left = self._run_faults(threads, plan)
+        finally:  # what is still asked after an error, or Ctrl-C, ends with the pool: it may hang
+            threads.shutdown(wait=False, cancel_futures=True)
         done = tuple(self.folder.done.values())
         return Made(done, len(self.tasks), self._is_repeatable, left, time.monotonic() - self._began_s)
 

@@ -155,7 +155,8 @@ class LearnFolder:
                 if size:
                     file.seek(size - 1)
                     text = text if file.read(1) == b"\n" else b"\n" + text  # what a crash cut off stays by itself
-                file.write(text)
+                while text:  # a disk that gets full takes a part first, and says so at the next
+                    text = text[file.write(text) :]
         except OSError as error:
             raise BlamespanError(
                 f"expected room for {str(path)!r}, got {error.strerror or error}. "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 import blamespan
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.labels.file import read_labels
+from blamespan.labels.people import PersonLabel
 from blamespan_lab.learn.campaign import Budget, Campaign, Made
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.teaching import make_recipe, require_failures
@@ -153,6 +156,27 @@ def test_full_disk_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert LearnFolder(tmp_path, {"program": "x"}).done == {}
 
 
+def test_disk_that_gets_full_within_a_line_is_said(tmp_path: Path) -> None:
+    """A part of a line is written before the disk is full: the run is not done, and is made again; nor is its label."""
+    resource = pytest.importorskip("resource")
+    folder, done = LearnFolder(tmp_path, {"program": "x"}), Done("clean 0", "clean", "why " * 400)
+    label = PersonLabel("0" * 31 + "1", "no_failure", "learn", comment="so " * 400)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        with pytest.raises(BlamespanError, match="File too large"):
+            folder.add(done)
+        with pytest.raises(ConfigError, match="File too large"):
+            folder.add(done, label=label)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert LearnFolder(tmp_path, {"program": "x"}).done == {}
+    folder.add(done, label=label)
+    assert LearnFolder(tmp_path, {"program": "x"}).done == {"clean 0": done}
+    assert [said.comment for said in read_labels(folder.labels_path, [])] == [label.comment]
+
+
 def test_team_that_answers_otherwise_each_time_is_told(tmp_path: Path) -> None:
     """It is noticed, and each replay is made more often."""
     done = made("restless", tmp_path)
@@ -170,6 +194,25 @@ def test_team_that_hangs_ends_with_a_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(BlamespanError, match=r"got: it timed out \(6 of 6\)\. Only what works can be shown to break"):
         campaign(Stopping(), tmp_path, teams.TASKS).make()
+
+
+def test_factory_that_hangs_is_waited_for_once(tmp_path: Path) -> None:
+    """The first process that is not ready ends the campaign; the others are not waited for, they end with the pool."""
+    is_over, began_s = threading.Event(), time.monotonic()
+
+    class Opening:
+        def ask(self, order: Order) -> Any:
+            if isinstance(order, CleanRun) and order.task == teams.TASKS[0]:
+                raise ConfigError("expected 'mine:make' to be ready")
+            assert is_over.wait(60)
+            raise RunEnded("broke")
+
+    try:
+        with pytest.raises(ConfigError, match="to be ready"):
+            replace(campaign(Opening(), tmp_path, teams.TASKS), count=2).make()
+    finally:
+        is_over.set()
+    assert time.monotonic() - began_s < 50
 
 
 def test_run_that_hangs_by_a_fault_costs_that_run_alone(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def read_corrections(
 ) -> Repairs:
     """Read the user's corrections: `STEP=TEXT`, `STEP=@FILE`, and a file with `{"step", "text"}` on each line.
 
-    A line may say `"given": [1, 2]`. A line that `blamespan inject` wrote is undone: the step says what stood there
+    A line may say `"given": [1, 2]`. A line that `blamespan.inject()` wrote is undone: the step says what stood there
     before the fault; lines of other runs are passed over.
 
     Args:

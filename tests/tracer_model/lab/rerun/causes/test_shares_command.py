@@ -89,7 +89,7 @@ def test_later_right_answer_counts_only_given_what_it_builds_on(tmp_path: Path) 
 
 
 def test_fault_that_was_put_in_is_undone(birds: Path, tmp_path: Path) -> None:
-    """A line of `blamespan inject` says what stood there before; one of another run is passed over."""
+    """A line of `blamespan.inject()` says what stood there before; one of another run is passed over."""
     labels = tmp_path / "labels.jsonl"
     fault = {"trace_id": None, "step": 1, "before": "It makes 42.", "after": "It makes 52."}
     other = {**fault, "trace_id": "f" * 32, "step": 0, "before": "I see none."}
