@@ -3,30 +3,29 @@
 The plain baseline of the field is among them: TF-IDF of words and word pairs, one linear classifier per mode. Every
 agent is one document; nothing of its seat, its steps or the other agents is known to it.
 
-Dims: N agents, M modes.
+Dims: N agents, V features, M modes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import asdict
-from typing import TypeAlias, TypedDict
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from blamespan.attribution import Attribution, TracerIdentity
-from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import AEGIS, ErrorMode, canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.agent_names import labelled_pairs
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import f1, micro_interval
-from blamespan_lab.train.lexical import fit
+from blamespan_lab.train.lexical import fit, stack_rows
 from blamespan_tracer.numeric import sigmoid
+from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
 
 Pair: TypeAlias = tuple[str, str]
 PairAnswer: TypeAlias = Set[Pair]
@@ -188,54 +187,82 @@ _GRID = np.round(np.arange(0.05, 0.30, 0.01), 2)
 Floats: TypeAlias = NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    """The agents of many runs: whose run and name, feature counts, labels."""
+
+    runs: int
+    run: list[int]
+    agents: list[str]
+    counts: list[tuple[Hashes, Floats]]
+    labels: Floats  # (N, M)
+
+
 def tfidf_answers(training: Sequence[RecordedRun], runs: Sequence[RecordedRun]) -> list[frozenset[Pair]]:
     """Train on *training*, answer *runs*: of every agent its likeliest mode, from a probability on.
 
     The threshold comes from held-out questions of *training*.
-
-    Raises:
-        ConfigError: if *training* is too small to learn words from.
     """
     is_out = [is_held_out(run.trace.task, percent=_HELD_OUT_PERCENT, seed=0) for run in training]
     fitted = [run for run, out in zip(training, is_out, strict=True) if not out]
     held_out = [run for run, out in zip(training, is_out, strict=True) if out]
-    probabilities = _predict(fitted, held_out)
+    probabilities, documents = _predict(_documents(fitted), _documents(held_out)), _documents(held_out)
     labels = [labelled_pairs(run) for run in held_out]
     threshold = max(
         (float(threshold) for threshold in _GRID),
-        key=lambda threshold: f1(labels, _answers(held_out, probabilities, threshold)).micro_f1,
+        key=lambda threshold: f1(labels, _answers(documents, probabilities, threshold)).micro_f1,
     )
-    return _answers(runs, _predict(training, runs), threshold)
+    documents = _documents(runs)
+    return _answers(documents, _predict(_documents(training), documents), threshold)
 
 
-def _predict(training: Sequence[RecordedRun], asked: Sequence[RecordedRun]) -> Floats:
-    """Fit on the agents of some runs, and return the (N, M) probabilities of the others' agents."""
-    pairs = [labelled_pairs(run) for run in training]
-    documents = _documents(training)
-    labels = np.array([[(agent, code) in pairs[run] for code in _CODES] for run, agent, _ in documents], np.float32)
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=_MIN_AGENTS, sublinear_tf=True)
-    try:
-        rows = vectorizer.fit_transform([text for _, _, text in documents])
-    except ValueError as error:
-        raise ConfigError(
-            f"expected words that {_MIN_AGENTS} agents of the training file say, got none. Give more runs"
-        ) from error
-    weights, bias = fit(rows, labels, penalty=_PENALTY, iterations=_ITERATIONS)
-    return sigmoid(vectorizer.transform([text for _, _, text in _documents(asked)]) @ weights + bias)
+def _documents(runs: Iterable[RecordedRun]) -> _Documents:
+    run_of, agents, weights_of, labels = [], [], [], []
+    n_runs = 0
+    for number, run in enumerate(runs):
+        n_runs += 1
+        pairs = labelled_pairs(run)
+        texts: dict[str, list[Hashes]] = {}
+        for step in run.trace.steps:
+            if run.trace.can_be_blamed(step):
+                texts.setdefault(step.agent, []).append(_features(step.content))
+        for agent, parts in texts.items():
+            features, counts_of = np.unique(np.concatenate(parts), return_counts=True)
+            run_of.append(number)
+            agents.append(agent)
+            weights_of.append((features, (1 + np.log(counts_of)).astype(np.float32)))
+            labels.append([(agent, code) in pairs for code in _CODES])
+    return _Documents(n_runs, run_of, agents, weights_of, np.array(labels, dtype=np.float32).reshape(-1, len(_CODES)))
 
 
-def _documents(runs: Iterable[RecordedRun]) -> list[tuple[int, str, str]]:
-    """List the agents that can be blamed: number of the run, name, and all that the agent says."""
-    return [
-        (number, agent, "\n".join(step.content for step in run.trace.steps if step.agent == agent))
-        for number, run in enumerate(runs)
-        for agent in _blamable(run.trace)
-    ]
+def _features(text: str) -> Hashes:
+    words = token_hashes(text)
+    return np.concatenate([joint_hash(words, np.zeros_like(words), 1), joint_hash(words[:-1], words[1:], 2)])
 
 
-def _answers(runs: Sequence[RecordedRun], probabilities: Floats, threshold: float) -> list[frozenset[Pair]]:
-    answers: list[set[Pair]] = [set() for _ in runs]
-    for (run, agent, _), row in zip(_documents(runs), probabilities, strict=True):
+def _predict(training: _Documents, asked: _Documents) -> Floats:
+    """Fit on one set of documents, give the other's (N, M) probabilities."""
+    keys, n_agents = np.unique(np.concatenate([features for features, _ in training.counts]), return_counts=True)
+    keys, n_agents = keys[n_agents >= _MIN_AGENTS], n_agents[n_agents >= _MIN_AGENTS]
+    idf = (np.log((1 + len(training.counts)) / (1 + n_agents)) + 1).astype(np.float32)
+
+    def rows(documents: _Documents) -> Any:
+        return stack_rows([_weigh(features, counts, keys, idf) for features, counts in documents.counts], len(keys))
+
+    weights, bias = fit(rows(training), training.labels, penalty=_PENALTY, iterations=_ITERATIONS)
+    return sigmoid(rows(asked) @ weights + bias)
+
+
+def _weigh(hashes: Hashes, counts: Floats, keys: Hashes, idf: Floats) -> tuple[NDArray[np.int64], Floats]:
+    rows = np.searchsorted(keys, hashes).clip(max=len(keys) - 1)
+    is_known = keys[rows] == hashes
+    values = counts[is_known] * idf[rows[is_known]]
+    return rows[is_known], (values / max(float(np.linalg.norm(values)), 1e-9)).astype(np.float32)
+
+
+def _answers(documents: _Documents, probabilities: Floats, threshold: float) -> list[frozenset[Pair]]:
+    answers: list[set[Pair]] = [set() for _ in range(documents.runs)]
+    for run, agent, row in zip(documents.run, documents.agents, probabilities, strict=True):
         if row.max() >= threshold:
             answers[run].add((agent, _CODES[int(row.argmax())]))
     return [frozenset(answer) for answer in answers]

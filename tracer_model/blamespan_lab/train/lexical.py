@@ -13,6 +13,7 @@ import logging
 import math
 import platform
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from blamespan.errors import ConfigError
@@ -194,7 +196,11 @@ def fit(rows: Any, labels: Floats, *, penalty: float, iterations: int) -> tuple[
     weights, bias = np.zeros((rows.shape[1], n_answers), np.float32), np.zeros(n_answers, np.float32)
     for column, label in enumerate(labels.T):
         if 0 < label.sum() < n_agents:
-            model = LogisticRegression(C=1 / penalty, max_iter=iterations, tol=1e-6).fit(rows, label)
+            model = LogisticRegression(C=1 / penalty, max_iter=iterations, tol=1e-6)
+            with warnings.catch_warnings(
+                action="ignore", category=ConvergenceWarning
+            ):  # iterations are bounded on purpose
+                model.fit(rows, label)
             weights[:, column], bias[column] = model.coef_[0], model.intercept_[0]
         else:  # nothing to tell apart
             bias[column] = math.copysign(math.log(n_agents + 1), label.sum() - 0.5)
