@@ -30,7 +30,7 @@ from blamespan_integrations.agent_framework._frames import (
     trace_memory,
     unique,
 )
-from blamespan_integrations.agent_framework._runs import USER
+from blamespan_integrations.agent_framework._runs import USER, WorkflowRun
 from blamespan_integrations.recording import Recorder, RunSpan, StepRef, around
 from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.recorder import RUN_KEY
@@ -85,7 +85,8 @@ class AgentTurn(Frame):
             self._turn.release()
         self.name = self._turn.name if self._turn is not None and self._turn.is_agent else plain_name(agent)
         self._step = around()
-        conversation_id = getattr(self._session, "session_id", None)
+        run = self.outer.enclosing(WorkflowRun) if self.outer is not None else None
+        conversation_id = run.conversation_id if run is not None else getattr(self._session, "session_id", None)
         context = otel_context.get_current()
         if self.outer is None and otel_context.get_value(RUN_KEY) is None:
             span = trace.get_current_span().get_span_context()

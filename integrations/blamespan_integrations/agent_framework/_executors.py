@@ -203,7 +203,7 @@ class ExecutorTurn(Frame):
             received=self._received(reader),
             builds_on=self.predecessors(),
             agent_id=self.name,
-            conversation_id=getattr(self.outer.owner, "id", None),
+            conversation_id=self.outer.conversation_id,
             parent=self.context,
             start_ns=self._start_ns,
         )
