@@ -30,7 +30,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
-EXTRAS = "autogen,langgraph,collector,model"
+EXTRAS = "agent-framework,autogen,langgraph,collector,model"
 USUAL = ("langchain", "langgraph-supervisor", "autogen-ext", "opentelemetry-distro")
 """What the programs need beside the extras, where they do not name it."""
 LATER_S = 3.0

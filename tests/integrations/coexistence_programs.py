@@ -99,6 +99,21 @@ def autogen_openai() -> str:
         return asyncio.run(go(url))
 
 
+def agent_framework() -> str:
+    """Two agents, the first of which calls a tool."""
+    from agent_framework_orchestrations import SequentialBuilder
+
+    from tests.integrations.agent_framework_runs import agent, call
+
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    members = [agent("solver", call("add", a=2, b=2), "4", tools=[add]), agent("checker", "right")]
+    result = asyncio.run(SequentialBuilder(participants=members).build().run("add 2 and 2"))
+    return str(result.get_outputs()[-1].text)
+
+
 def langgraph() -> str:
     """An agent that calls a tool, a tool node and a checker."""
     from tests.integrations.langgraph_programs import asks_for, calculator

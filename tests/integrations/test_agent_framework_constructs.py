@@ -502,7 +502,7 @@ async def test_sub_workflow(recorder: SpanRecorder) -> None:
         agents: shout, a, b, keep
         0 shout: message 'GO' to a
         1 a: message 'one' to b after 0, 1+2 tokens
-        2 b: message 'two' to keep after 0 1, 2+2 tokens
+        2 b: message 'two' to keep after 1, 2+2 tokens
         3 keep: message 'kept: two' after 2
         """)
     assert outline(recorder) == literal("""
@@ -908,4 +908,26 @@ async def test_agent_of_another_class(recorder: SpanRecorder) -> None:
         0 a: message 'one' to duck, 1+2 tokens
         1 duck: message 'quack' to b after 0
         2 b: message 'two' after 0 1, 3+2 tokens
+        """)
+
+
+@pytest.mark.construct("Agent Framework", "an executor that passes on what it received")
+async def test_executor_that_passes_on(recorder: SpanRecorder) -> None:
+    """A router of the program's says nothing; whoever it sends to builds on the author."""
+
+    @executor(id="router")
+    async def route(text: str, context: WorkflowContext[str]) -> None:
+        await context.send_message(text, target_id="keep")
+
+    start, end = Shout("shout"), Keep("keep")
+    builder = WorkflowBuilder(start_executor=start, name="routed", output_from=[end])
+    result = await builder.add_edge(start, route).add_edge(route, end).build().run("hey")
+
+    assert result.get_outputs() == ["kept: HEY"]
+    assert drawn(recorder) == literal("""
+        invoke_workflow routed, complete
+        task: hey
+        agents: shout, keep
+        0 shout: message 'HEY' to router
+        1 keep: message 'kept: HEY' after 0
         """)

@@ -21,6 +21,7 @@ from blamespan.spans import Span
 from tests.integrations.drawing import draw
 
 PROGRAMS = {
+    "agent_framework": "from tests.integrations.coexistence_programs import agent_framework as run",
     "autogen_agentchat": "from tests.integrations.coexistence_programs import autogen as run",
     "langgraph": "from tests.integrations.coexistence_programs import langgraph as run",
 }
@@ -114,7 +115,7 @@ def _shape(span: Span) -> object:
 
 def test_disabled_instrumentation_stays_off(receiver: _Receiver, program: str) -> None:
     """`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS` switches ours off by their names."""
-    off = f"{OTHERS},blamespan_autogen,blamespan_langgraph"
+    off = f"{OTHERS},blamespan_agent_framework,blamespan_autogen,blamespan_langgraph"
 
     spans = zero_code(receiver, program, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=off)
 

@@ -36,7 +36,7 @@ class AgentFrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Name the versions this was written against."""
-        return ("agent-framework-core >= 1.23",)
+        return ("agent-framework-core >= 1.20",)
 
     def _instrument(self, **kwargs: Any) -> None:
         recorder = Recorder.of("blamespan.agent_framework", kwargs)

@@ -30,7 +30,7 @@ from blamespan_integrations.agent_framework._frames import (
     trace_memory,
     unique,
 )
-from blamespan_integrations.agent_framework._runs import USER
+from blamespan_integrations.agent_framework._runs import USER, WorkflowRun
 from blamespan_integrations.recording import Recorder, RunSpan, StepRef, around
 from blamespan_integrations.recording.objects import SafeReader
 from blamespan_integrations.recording.recorder import RUN_KEY
@@ -38,6 +38,8 @@ from blamespan_integrations.recording.spans import STEP_CANCELLED
 
 _HANDOFF = "handoff_to_"
 """How the names of tools begin by which an agent hands over."""
+_TELLING_CHARS = 32
+"""As long a text is nobody's by chance."""
 _HANDED = '"handoff_to"'
 """In the answer that stands in place of calling such a tool."""
 
@@ -85,7 +87,8 @@ class AgentTurn(Frame):
             self._turn.release()
         self.name = self._turn.name if self._turn is not None and self._turn.is_agent else plain_name(agent)
         self._step = around()
-        conversation_id = getattr(self._session, "session_id", None)
+        run = self.outer.enclosing(WorkflowRun) if self.outer is not None else None
+        conversation_id = run.conversation_id if run is not None else getattr(self._session, "session_id", None)
         context = otel_context.get_current()
         if self.outer is None and otel_context.get_value(RUN_KEY) is None:
             span = trace.get_current_span().get_span_context()
@@ -115,7 +118,7 @@ class AgentTurn(Frame):
     def _predecessors(self, new: Sequence[FrameworkMessage]) -> list[StepRef]:
         if self._step.call is not None:
             return [self._step.call]
-        steps = [step for message in new if (step := self.memory.step_of(message)) is not None]
+        steps = [step for message in new if (step := self._step_of(message)) is not None]
         if self._turn is not None:
             waiting = self._turn.take_waiting() if self._turn.is_agent else self._turn.predecessors()
             steps += [*waiting, *self._turn.within]
@@ -123,6 +126,11 @@ class AgentTurn(Frame):
             steps = self.outer.predecessors() if self.outer is not None else self._step.predecessors
         before = self.memory.last_said.get(self.name)
         return unique(steps) or ([before] if before is not None else [])
+
+    def _step_of(self, message: FrameworkMessage) -> StepRef | None:
+        """Find who said *message*; in a workflow a short word of a user's is not taken for an agent's same word."""
+        is_telling = self._turn is None or message.role == "assistant" or len(message.text) >= _TELLING_CHARS
+        return self.memory.step_of(message, by_text=is_telling)
 
     def predecessors(self) -> list[StepRef]:
         """List what is said within builds on."""

@@ -1,7 +1,8 @@
 """An executor at a message it received: what it passes on, to whom, and what of that it says itself.
 
 A step is what somebody says. What an executor passes on of others (a group chat's orchestrator, an aggregator) is
-theirs; what an executor of the program's sends or yields is its own, unless an agent has said it within the same call.
+theirs; what an executor of the program's sends or yields is its own, unless it repeats word for word what it received
+or what an agent has said within the same call.
 """
 
 from __future__ import annotations
@@ -187,7 +188,8 @@ class ExecutorTurn(Frame):
         if messages and all(self.memory.is_said(message) or self._is_of_earlier(message) for message in messages):
             return True
         text = payload_text(payload)
-        return (self._answered is not None and self._answered.text == text) or self.memory.is_text_of(self.within, text)
+        is_held = self._answered is not None and self._answered.text == text
+        return is_held or self.memory.is_text_of(self.predecessors(), text)
 
     def _is_of_earlier(self, message: Message) -> bool:
         """Return whether another one said *message* in the run that this one goes on from."""
@@ -203,7 +205,7 @@ class ExecutorTurn(Frame):
             received=self._received(reader),
             builds_on=self.predecessors(),
             agent_id=self.name,
-            conversation_id=getattr(self.outer.owner, "id", None),
+            conversation_id=self.outer.conversation_id,
             parent=self.context,
             start_ns=self._start_ns,
         )

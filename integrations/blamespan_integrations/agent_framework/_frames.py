@@ -57,12 +57,12 @@ class RunMemory:
         if text:
             self._by_text[hash(text)] = step
 
-    def step_of(self, message: FrameworkMessage) -> StepRef | None:
-        """Find the step that said *message*, or one with the same text: Agent Framework passes copies on."""
+    def step_of(self, message: FrameworkMessage, *, by_text: bool) -> StepRef | None:
+        """Find the step that said *message*, or where *by_text* one that said the same: copies are passed on, too."""
         known = self._said.get(id(message))
         if known is not None:
             return known[1]
-        return self._by_text.get(hash(message.text)) if self._by_text else None
+        return self._by_text.get(hash(message.text)) if by_text and self._by_text else None
 
     def is_text_of(self, steps: Iterable[StepRef], text: str) -> bool:
         """Return whether one of *steps* said *text*, and none since."""

@@ -74,6 +74,7 @@ class WorkflowRun(Frame):
         waiting: Steps that executors have received since their agent last spoke, by executor.
         outputs: Steps that it has yielded.
         entry: Steps that it itself comes of: what the run around it builds on.
+        conversation_id: The workflow's id: the same in every run of this workflow.
     """
 
     def __init__(self, recorder: Recorder, workflow: object, message: object, responses: object) -> None:
@@ -83,6 +84,7 @@ class WorkflowRun(Frame):
         self.waiting: dict[str, list[StepRef]] = {}
         self.outputs: list[StepRef] = []
         self.entry: list[StepRef] = []
+        self.conversation_id: str | None = getattr(workflow, "id", None)
         self._tail: list[Any] = []
         self._tail_of: str | None = None
         self._is_waiting = False
@@ -101,7 +103,7 @@ class WorkflowRun(Frame):
         self._task = self._task[:_MAX_TASK_CHARS]
         agents = reader.read_list("agents", lambda: _agents_of(workflow))
         self._span = self._recorder.start_run(
-            plain_name(workflow), task=task, agents=agents, conversation_id=getattr(workflow, "id", None)
+            plain_name(workflow), task=task, agents=agents, conversation_id=self.conversation_id
         )
         reader.report(self._span.lose)
         self.enter(self._span.context)

@@ -1,0 +1,127 @@
+"""Agent Framework beside others: within a LangGraph node, around a LangGraph graph, and with contents off or masked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("langgraph")
+
+from agent_framework_orchestrations import SequentialBuilder
+
+from blamespan.rebuilding.rebuild import rebuild
+from blamespan.testing import SpanRecorder
+from blamespan_integrations.agent_framework import AgentFrameworkInstrumentor
+from tests.integrations.agent_framework_runs import agent, call, look_up
+from tests.integrations.drawing import literal
+from tests.integrations.langgraph_programs import chain, drawn, recorded, says, tree
+
+
+@pytest.fixture
+def both() -> Iterator[SpanRecorder]:
+    """Keeps the spans of the test, both frameworks being instrumented."""
+    with recorded() as recorder:
+        AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider)
+        try:
+            yield recorder
+        finally:
+            AgentFrameworkInstrumentor().uninstrument()
+
+
+def shown(recorder: SpanRecorder) -> str:
+    """Draw what was recorded, without ids, which are random."""
+    return re.sub(r", (blamespan\.agent|gen_ai\.(agent|tool))[^,\n]*", "", drawn(recorder))
+
+
+@pytest.mark.construct("LangGraph", "An Agent Framework workflow within a node")
+async def test_workflow_within_a_node(both: SpanRecorder) -> None:
+    """One trace: the workflow's first agent builds on what the node builds on, the node's message on its last."""
+
+    async def desk(_: object) -> dict[str, list[str]]:
+        team = SequentialBuilder(participants=[agent("ada", "a draft"), agent("bob", "fine")]).build()
+        return {"words": [(await team.run("write")).get_outputs()[-1].text + "!"]}
+
+    await chain(("opener", says("go")), ("desk", desk), ("closer", says("done")), name="g").ainvoke({"words": []})
+
+    assert tree(both) == [
+        "invoke_workflow g",
+        "  invoke_agent opener",
+        "  invoke_agent desk",
+        "    invoke_workflow Sequential",
+        "      invoke_agent ada",
+        "        chat rule",
+        "      invoke_agent bob",
+        "        chat rule",
+        "  invoke_agent closer",
+    ]
+    assert shown(both) == literal("""
+        run 0: invoke_workflow g, complete
+        task: words: []
+        agents: opener, desk, closer, ada, bob
+        0 opener: message 'words: go', langgraph.step=1
+        1 ada: message 'a draft' to bob after 0, 1+2 tokens
+        2 bob: message 'fine' after 1, 2+2 tokens
+        3 desk: message 'words: fine!' after 0 2, langgraph.step=2
+        4 closer: message 'words: done' after 3, langgraph.step=3
+        """)
+
+
+@pytest.mark.construct("Agent Framework", "A LangGraph graph within a tool")
+async def test_graph_within_a_tool(both: SpanRecorder) -> None:
+    """One trace: the graph's first node builds on the tool's call."""
+    graph = chain(("reader", says("read")), ("writer", says("written")), name="inner")
+
+    async def ask(word: str) -> str:
+        """Ask the graph."""
+        return str((await graph.ainvoke({"words": [word]}))["words"][-1])
+
+    await agent("boss", call("ask", word="hey"), "done", tools=[ask]).run("do it")
+
+    assert shown(both) == literal("""
+        run 0: invoke_workflow boss, complete
+        task: do it
+        agents: boss, reader, writer
+        0 boss: tool_call 'ask({"word": "hey"})'
+        1 reader: message 'words: read' after 0, langgraph.step=1
+        2 writer: message 'words: written' after 1, langgraph.step=2
+        3 boss: tool_result 'written' after 0
+        4 boss: message 'done' after 3, 4+4 tokens
+        """)
+
+
+async def test_without_contents_nothing_that_was_said_is_recorded() -> None:
+    """With contents off, who acted, when and on what remains."""
+    recorder = SpanRecorder()
+    AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider, capture_content=False)
+    try:
+        clerk = agent("clerk", call("look_up", city="canary"), "canary again", tools=[look_up])
+        await SequentialBuilder(participants=[clerk, agent("b", "canary")]).build().run("canary")
+    finally:
+        AgentFrameworkInstrumentor().uninstrument()
+
+    run = rebuild(recorder.spans())
+    assert [(step.agent, step.kind, step.content, step.inputs) for step in run.steps] == [
+        ("clerk", "tool_call", "", ()),
+        ("clerk", "tool_result", "", (0,)),
+        ("clerk", "message", "", (1,)),
+        ("b", "message", "", (2,)),
+    ]
+    assert "canary" not in json.dumps([dict(span.attributes) for span in recorder.spans()], default=str)
+
+
+async def test_secrets_are_masked() -> None:
+    """A key in a message, an argument or an answer is masked, and the program has it."""
+    key = "sk-proj-" + "a1B2c3D4" * 6
+    recorder = SpanRecorder()
+    AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider)
+    try:
+        clerk = agent("clerk", call("look_up", city=key), f"it is {key}", tools=[look_up])
+        response = await clerk.run(f"use {key}")
+    finally:
+        AgentFrameworkInstrumentor().uninstrument()
+
+    assert response.text == f"it is {key}"
+    assert key not in json.dumps([dict(span.attributes) for span in recorder.spans()], default=str)
