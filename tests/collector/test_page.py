@@ -105,6 +105,33 @@ async def test_run_page_shows_what_happened(tmp_path: Path) -> None:
 ANSWERED = ["The hotel has 36 rooms.", "Fine.", "36 rooms <b>for</b> 84.50 euros."]
 
 
+async def test_a_run_that_a_tool_failed_names_the_tool_and_no_agent(tmp_path: Path) -> None:
+    """In the list, where it can be filtered by, and on its page, with the words; its twin names an agent."""
+    [spans, twin] = annotated(talk(1), talk(2))
+    said = {
+        words.CAUSE_KIND: "tool",
+        words.CAUSE_NAME: "search<b>",
+        words.CAUSE_QUOTE: "HTTP 503",
+        words.CAUSE_REASON: "down",
+    }
+    blame = (words.BLAME_AGENT, words.BLAME_STEP, words.BLAME_SPAN_ID, words.BLAME_RANK, words.BLAME_DECISIVE)
+    failed = [
+        replace(span, attributes={key: value for key, value in span.attributes.items() if key not in blame})
+        for span in spans
+    ]
+    store = stored(tmp_path / "runs.db", [failed[0].with_attributes(said), *failed[1:]], twin)
+
+    listed, filtered = await got(store, "/"), await got(store, "/?agent=the+tool+search%3Cb%3E")
+    page = await got(store, f"/run/{failed[0].trace_id}")
+
+    assert "<bdi>the tool search&lt;b&gt;</bdi>" in listed.text
+    assert failed[0].trace_id in filtered.text
+    assert twin[0].trace_id not in filtered.text
+    assert "No agent is blamed, but <b><bdi>the tool search&lt;b&gt;</bdi></b>" in page.text
+    assert "<mark>HTTP 503</mark>" in page.text
+    assert "No agent is blamed" not in (await got(store, f"/run/{twin[0].trace_id}")).text
+
+
 async def test_run_page_says_where_the_answer_comes_from(tmp_path: Path) -> None:
     """Each value leads back through those who passed it on; without a source it says so, with one it does not."""
     task = "How many rooms at 84.50 euros?"

@@ -7,8 +7,8 @@
     2 critic: tool_result 'no such page' after 1, error ToolError
     3 critic: message 'too short' after 0 2, 7+3 tokens, langgraph.step=2
 
-Two traces have the same drawing when they say the same, but for ids, times, the resource and what agents say
-of themselves, none of which is drawn. What a step says beyond its fields stands at its end, but for the keys
+Two traces have the same drawing when they say the same, but for ids, times, the resource, models and what agents say of
+themselves, none of which is drawn. What a step says beyond its fields stands at its end, but for the keys
 in `hide`. A name or task that could be misread stands in quotes.
 """
 
@@ -73,7 +73,11 @@ def _details(step: Step, hide: Collection[str]) -> Iterator[str]:
         yield f"{step.status} {_name(step.error)}" if step.error else step.status
     if step.usage:
         yield f"{step.usage.input_tokens}+{step.usage.output_tokens} tokens"
-    not_drawn = {*hide, words.STEP_INSTRUCTIONS}  # marks what a step was given, which is not drawn either
+    not_drawn = {
+        *hide,
+        words.STEP_INSTRUCTIONS,  # marks what a step was given, which is not drawn either
+        words.REQUEST_MODEL,  # stands on the spans of the calls
+    }
     yield from (f"{key}={value!r}" for key, value in sorted(step.attributes.items()) if key not in not_drawn)
 
 

@@ -67,7 +67,7 @@ class RunSummary:
         has_root: Whether the span that all others lie below came.
         is_partial: Whether the run had not ended when it was judged.
         failure_score: 0..1; None without a verdict.
-        blamed_agent: Who is to blame, or empty.
+        blamed_agent: Who is to blame, or empty; `the task` or `the tool NAME` where no agent is.
         blamed_step: Index of the decisive step.
         mode: Error mode as `taxonomy:code`, or empty.
         mode_name: In words.

@@ -134,7 +134,7 @@ def _with_verdict(summary: RunSummary, span: Span) -> RunSummary:
         summary,
         is_partial=span.attributes.get(words.PARTIAL) is True,
         failure_score=_number(span, words.FAILURE_SCORE),
-        blamed_agent=_text(span, words.BLAME_AGENT),
+        blamed_agent=_text(span, words.BLAME_AGENT) or _cause(span),
         blamed_step=None if step is None else _time(step),
         mode=f"{taxonomy}:{code}" if code else "",
         mode_name=_text(span, words.ERROR_NAME),
@@ -144,6 +144,12 @@ def _with_verdict(summary: RunSummary, span: Span) -> RunSummary:
         revision=_revision(span),
         likeness=_text(span, words.LIKENESS),
     )
+
+
+def _cause(span: Span) -> str:
+    """Name what the run failed by where no agent is to blame; empty where one is, or nothing is said."""
+    name = _text(span, words.CAUSE_NAME)
+    return f"the tool {name}" if name and span.text(words.CAUSE_KIND) == "tool" else name
 
 
 def _agents(steps: Sequence[Span]) -> tuple[str, ...]:

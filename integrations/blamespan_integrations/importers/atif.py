@@ -7,11 +7,13 @@ it, and whichever of them is read, the run is the same. Source: harbor 0.26, `ha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -107,6 +109,7 @@ class _Reader:
         self._first: dict[str, Any] = {}
         self._contents: list[str] = []
         self._clock_ns = 0
+        self._called: set[int | str] = {path.name}
 
     def run(self, document: Mapping[str, Any]) -> RecordedRun:
         """Read the run.
@@ -342,13 +345,19 @@ class _Reader:
         return {**attributes, **({words.COST_USD: float(cost)} if is_cost and cost is not None else {})}
 
     def _child(self, reference: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Find the trajectory that is referred to; v1.6 and older name the run."""
+        """Find the trajectory that is referred to, the first time; v1.6 and older name the run."""
         children = _children(document)
         for key in (reference.get("trajectory_id"), reference.get("session_id")):
             if isinstance(key, str) and key in children:
-                return children[key]
+                return None if self._has_come(id(children[key])) else children[key]
         path = _text(reference.get("trajectory_path"))
-        return self._beside(path, "has a subagent") if path else None
+        return self._beside(path, "has a subagent") if path and not self._has_come(path) else None
+
+    def _has_come(self, key: int | str) -> bool:
+        """Check whether a subagent was called before: a circle of them, or several at each level, would never end."""
+        had = key in self._called
+        self._called.add(key)
+        return had
 
     def _beside(self, name: str, what: str) -> Mapping[str, Any] | None:
         """Read a trajectory's file in the same folder or below; one that is not there is a trouble."""
@@ -394,11 +403,8 @@ def _first_file(path: Path) -> Path:
         return path
     names: dict[str, str] = {}
     for other in beside:
-        try:
-            document = parse_object(read_bytes(other), str(other), _EXPECTED)
-        except UnreadableInput:
-            continue
-        names.update((name, other.name) for name in _named_files(document))
+        with contextlib.suppress(OSError):
+            names.update((name, other.name) for name in _files_named_in(other, other.stat().st_mtime_ns))
     while (before := names.get(path.name)) is not None and before not in seen:
         seen.add(before)
         path = path.with_name(before)
@@ -407,6 +413,16 @@ def _first_file(path: Path) -> Path:
 
 def _stem(path: Path) -> str:
     return path.name.partition(".")[0]
+
+
+@lru_cache(maxsize=1024)
+def _files_named_in(path: Path, changed_ns: int) -> tuple[str, ...]:
+    """Read which files a trajectory names, once for all that lie beside it; *changed_ns* tells a newer one."""
+    del changed_ns
+    try:
+        return tuple(_named_files(parse_object(read_bytes(path), str(path), _EXPECTED)))
+    except UnreadableInput:
+        return ()
 
 
 def _named_files(document: Mapping[str, Any]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from blamespan.analysis.outcomes import (
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import Repeats, without_repeats
 from blamespan.analysis.sources import Piece, pieces
+from blamespan.analysis.spending import prices_in_use
 from blamespan.errors import ConfigError
 from blamespan.importing.backends import is_backend
 from blamespan.importing.parts import SeparateParts
@@ -41,9 +42,10 @@ def engine_for(engine: str, tracer: Tracer, name: str, processes: int | None) ->
     """Get an engine.
 
     Raises:
-        ConfigError: if there is none of that name, or it cannot do what is asked.
+        ConfigError: if there is none of that name, it cannot do what is asked, or the table of prices is wrong.
         MissingExtra: if its package is not installed.
     """
+    prices_in_use()  # a wrong table is said once, before anything is read
     sent = tracer_for_others(tracer, name)
     if engine == "local":
         return LocalEngine(tracer, sent, processes)

@@ -173,6 +173,20 @@ def test_a_file_that_is_not_beside_is_named_and_the_rest_is_read(tmp_path: Path,
     assert f"goes on in {reference!r}, which is not read" in str(error)
 
 
+def test_subagents_that_call_each_other_in_a_circle_are_read_once(tmp_path: Path) -> None:
+    """Each file speaks once, however often it is referred to."""
+    refs = [{"trajectory_path": name} for name in ("a.json", "b.json", "b.json", "a.json")]
+    step = {**ROOT["steps"][2], "observation": {"results": [{"subagent_trajectory_ref": refs}] * 9}}
+    for name in "ab":
+        write(tmp_path / f"{name}.json", {**ROOT, "steps": [step], "subagent_trajectories": []})
+
+    run, *errors = AtifImporter().read(tmp_path / "a.json")
+
+    assert not isinstance(run, UnreadableInput)
+    assert errors == []
+    assert [agent.name for agent in run.trace.agents] == ["planner", "planner t-root"]
+
+
 @pytest.mark.parametrize("version", [f"ATIF-v1.{minor}" for minor in range(9)])
 def test_every_published_version_is_read(tmp_path: Path, version: str) -> None:
     """A trajectory of each version says the same."""

@@ -158,6 +158,19 @@ def test_show_analyze_and_summary_say_tokens_and_money(tmp_path: Path, table: Pa
     assert json.loads(run("summary", out, "--json").output)["tracers"][0]["usage"]["usd_of_failed"] == 0.0035
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_wrong_table_is_said_once_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    """Not by every worker process, and not after an hour."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "none.toml"))
+
+    result = run("analyze", tmp_path, "--processes", processes)
+
+    assert isinstance(result.exception, ConfigError)
+    assert "none.toml" in str(result.exception)
+
+
 def test_prices_do_not_change_the_step(table: Path) -> None:
     """A step without tokens has no cost."""
     del table

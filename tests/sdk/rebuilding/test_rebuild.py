@@ -70,6 +70,23 @@ def test_foreign_model_calls_count_for_the_agent_above_them() -> None:
     assert steps[0].usage == Usage(14, 4)
 
 
+@pytest.mark.parametrize(
+    ("models", "named"),
+    [(["gpt-4o", "gpt-4o"], "gpt-4o"), (["gpt-4o", "o3"], None), ([], None)],
+    ids=["one model", "two models", "no model"],
+)
+def test_a_step_names_the_model_of_the_calls_below_it(models: list[str], named: str | None) -> None:
+    """So that tokens have a price; where several models were called nobody knows whose tokens they are."""
+    calls = [
+        span(3 + place, "chat", parent=2, attributes={words.REQUEST_MODEL: model, words.INPUT_TOKENS: 1})
+        for place, model in enumerate(models)
+    ]
+
+    [step] = rebuild([workflow(), agent(2, "solver", "hi"), *calls]).steps
+
+    assert step.attributes.get(words.REQUEST_MODEL) == named
+
+
 def test_link_to_a_tool_span_means_its_answer() -> None:
     """Who links to a tool builds on what the tool said."""
     after = replace(agent(4, "writer", "so", at_s=5), links=(link(3),))

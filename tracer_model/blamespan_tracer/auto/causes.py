@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Final
 
 from blamespan.attribution import Cause, Contradicted
@@ -21,6 +21,8 @@ _MAX_QUOTE: Final = 200
 _LEAST_CALLS: Final = 2
 """Of a tool that fails: who does not try again may be to blame for that."""
 _MOST_VALUES: Final = 100
+_MOST_FILES: Final = 20
+"""Files that a task names: of more, nobody says which is missing."""
 
 _ENVIRONMENT: Final = re.compile(
     r"(?i)\btime[sd]?[- ]?out\b|\b(?:http|status|code|error)\W{0,3}(?:status |code )?\W{0,3}(?:429|5\d\d)\b|"
@@ -181,11 +183,11 @@ def _missing_input(run: ExaminedRun, last: Step) -> Cause | None:
     """Find what the task refers to and nobody gave, where the last word says that it lacks."""
     task = run.trace.task[:_MAX_CHARS]
     said = [sentence for sentence in _sentences(last.content[:_MAX_CHARS]) if _LACKS.search(sentence)]
-    for match in _FILE.finditer(task):
-        if _MAKES.search(task[max(0, match.start() - 60) : match.start()]) or not _was_looked_for(run, match[0]):
-            continue
+    for match in islice(_FILE.finditer(task), _MOST_FILES):
         quote = next((sentence for sentence in said if match[0].lower() in sentence.lower()), "")
-        if quote and not _was_given(run, match[0]):
+        if not quote or _MAKES.search(task[max(0, match.start() - 60) : match.start()]):
+            continue
+        if _was_looked_for(run, match[0]) and not _was_given(run, match[0]):
             return _lacks(task, match, last, quote, match[0])
     for pattern in (_ATTACHED, _BELOW):
         referred = pattern.search(task.strip())
