@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,8 +15,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from blamespan import conventions as words
+from blamespan.cli import cli
 from blamespan.pipeline import attribute_traces
 from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
@@ -227,6 +230,25 @@ def test_two_writers_of_one_store_count_together(path: Path, clock: Clock) -> No
     assert only(path).runs == 60
 
 
+def test_status_lists_incidents_and_closes_one(path: Path, clock: Clock) -> None:
+    """What is open stands there with its runs; to close what is not open is refused, and says what is."""
+    into = writer(path, clock)
+    into.put([payload(failing(1)), payload(failing(2))])
+    incident = only(path)
+
+    shown = CliRunner().invoke(cli, ["status", "--store", str(path)])
+    wrong = CliRunner().invoke(cli, ["status", "--store", str(path), "--close", "nothing"])
+    closed = CliRunner().invoke(cli, ["status", "--store", str(path), "--close", incident.id, "--json"])
+
+    assert f"{incident.id}       2 runs" in shown.stdout
+    assert "incidents     1 open\n" in shown.stdout
+    assert str(wrong.exception) == f"expected one of {incident.id}, got --close 'nothing'"
+    assert json.loads(closed.stdout)["incidents"] == {
+        "counts": {"counted": 0, "open": 0, "quiet": 0, "closed": 1},
+        "open": [],
+    }
+
+
 _KILLED = """
 import sys
 from pathlib import Path
@@ -257,7 +279,8 @@ def test_ten_thousand_alike_failures_are_one_incident_and_one_message(path: Path
     """A team that fails in each run for a minute costs its store little, and people one message."""
     heard = Heard()
     lane, into = ReceiverLane(path, heard, clock), writer(path, clock)
-    payloads = [payload(failing(number)) for number in range(1, 10_001)]
+    spans = failing(1)
+    payloads = [payload([replace(span, trace_id=f"{n:032x}") for span in spans]) for n in range(1, 10_001)]
     before_s, before_bytes = time.process_time(), psutil.Process().memory_info().rss
     for start in range(0, len(payloads), 100):
         into.put(payloads[start : start + 100])
