@@ -58,16 +58,16 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "started": None,
     "duration_s": None,
     "service": None,
+    "version": None,
     "framework": None,
     "task": "",
     "content": None,
     "error": None,
+    "likeness": "",
     "guard": [],
     "verified": [],
     "instruction_conflicts": [],
     "known_failures": [],
-    "likeness": "",
-    "version": None,
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -95,16 +95,16 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "started": (str, type(None)),
     "duration_s": (int, float, type(None)),
     "service": (str, type(None)),
+    "version": (str, type(None)),
     "framework": (str, type(None)),
     "task": str,
     "content": (str, type(None)),
     "error": (str, type(None)),
+    "likeness": str,
     "guard": list,
     "verified": list,
     "instruction_conflicts": list,
     "known_failures": list,
-    "likeness": str,
-    "version": (str, type(None)),
 }
 _COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -129,23 +129,22 @@ def row_of(
     """
     trace = run.trace
     content = None if verdict.decisive_step is None else trace.steps[verdict.decisive_step].content
+    known_here = next((one.name for one in known if one.step == verdict.decisive_step), "")
     return {
         **_verdict_json(run.source, trace, verdict),
         "started": started_at(trace),
         "duration_s": _duration_s(trace),
         "service": _text_of(trace.resource.get("service.name")),
+        "version": _text_of(trace.resource.get("service.version")),
         "framework": run.origin.framework if run.origin else None,
         "task": trace.task[:MAX_HEAD_CHARACTERS],
         "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
         "error": error,
+        "likeness": likeness_of(trace, verdict, known_here),
         "guard": [asdict(mark) for mark in read_guard_marks(trace)],
         "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
         "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
         "known_failures": [one.as_json() for one in known],
-        "likeness": likeness_of(
-            trace, verdict, next((one.name for one in known if one.step == verdict.decisive_step), "")
-        ),
-        "version": _text_of(trace.resource.get("service.version")),
     }
 
 
