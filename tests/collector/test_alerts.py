@@ -23,11 +23,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from blamespan.cli import cli
 from blamespan.errors import ConfigError
 from blamespan_collector.alerting.alerting import Alerting, ReceiverLane
-from blamespan_collector.alerting.receivers import AppriseReceiver, LogReceiver, NotTold, kind_of, write_events
+from blamespan_collector.alerting.receivers import AppriseReceiver, LogReceiver, kind_of, write_events
 from blamespan_collector.alerting.text import write_alert
 from blamespan_collector.delivering.backend import BackendAccess
 from blamespan_collector.store import Incident, RunStore, RunWriter, close_incident
-from tests.collector.test_incidents import HOUR_NS, Clock, failing, payload, writer
+from tests.collector.test_incidents import HOUR_NS, Clock, Heard, failing, payload, writer
 
 LINK = "http://blame.example"
 SECRET = "s3cr3tT0ken"
@@ -54,19 +54,6 @@ def logged() -> Iterator[io.StringIO]:
     yield written
     root.removeHandler(handler)
     root.setLevel(level)
-
-
-class Heard:
-    """A receiver in memory that is up or down."""
-
-    def __init__(self, *, hears_states: bool = False) -> None:
-        self.name, self.hears_states, self.is_up = "memory", hears_states, True
-        self.messages: list[list[tuple[str, str, int]]] = []
-
-    def send(self, incidents: Sequence[Incident]) -> None:
-        if not self.is_up:
-            raise NotTold("down")
-        self.messages.append([(one.agent, one.state, one.runs) for one in incidents])
 
 
 @contextmanager

@@ -31,7 +31,7 @@ _NAMES = [
 ]
 VERDICT_WORDS = [
     *(getattr(words, name) for name in _NAMES),
-    *(words.EVIDENCE, words.REVISION, words.ABSTAINED, words.PARTIAL, words.VERDICT),
+    *(words.EVIDENCE, words.FINDING, words.LIKENESS, words.REVISION, words.ABSTAINED, words.PARTIAL, words.VERDICT),
 ]
 OURS = {
     words.RUN_COMPLETE: True,

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
+from click.testing import CliRunner
 
 from blamespan import conventions as words
+from blamespan.cli import cli
 from blamespan.pipeline import attribute_traces
 from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span
+from blamespan_collector.alerting.alerting import ReceiverLane
+from blamespan_collector.alerting.receivers import NotTold
 from blamespan_collector.store import Incident, IncidentRule, RunQuery, RunStore, RunWriter, close_incident
 from tests.collector.fakes import request
 from tests.collector.paging import LastStepsTracer, annotated
@@ -34,6 +41,19 @@ def failing(number: int, **changes: object) -> list[Span]:
 
 def payload(spans: Sequence[Span]) -> bytes:
     return request(spans).SerializeToString()
+
+
+class Heard:
+    """A receiver in memory that is up or down."""
+
+    def __init__(self, *, hears_states: bool = False) -> None:
+        self.name, self.hears_states, self.is_up = "memory", hears_states, True
+        self.messages: list[list[tuple[str, str, int]]] = []
+
+    def send(self, incidents: Sequence[Incident]) -> None:
+        if not self.is_up:
+            raise NotTold("down")
+        self.messages.append([(one.agent, one.state, one.runs) for one in incidents])
 
 
 class Clock:
@@ -210,6 +230,25 @@ def test_two_writers_of_one_store_count_together(path: Path, clock: Clock) -> No
     assert only(path).runs == 60
 
 
+def test_status_lists_incidents_and_closes_one(path: Path, clock: Clock) -> None:
+    """What is open stands there with its runs; to close what is not open is refused, and says what is."""
+    into = writer(path, clock)
+    into.put([payload(failing(1)), payload(failing(2))])
+    incident = only(path)
+
+    shown = CliRunner().invoke(cli, ["status", "--store", str(path)])
+    wrong = CliRunner().invoke(cli, ["status", "--store", str(path), "--close", "nothing"])
+    closed = CliRunner().invoke(cli, ["status", "--store", str(path), "--close", incident.id, "--json"])
+
+    assert f"{incident.id}       2 runs" in shown.stdout
+    assert "incidents     1 open\n" in shown.stdout
+    assert str(wrong.exception) == f"expected one of {incident.id}, got --close 'nothing'"
+    assert json.loads(closed.stdout)["incidents"] == {
+        "counts": {"counted": 0, "open": 0, "quiet": 0, "closed": 1},
+        "open": [],
+    }
+
+
 _KILLED = """
 import sys
 from pathlib import Path
@@ -233,3 +272,23 @@ def test_a_kill_loses_no_run_that_was_stored(path: Path, clock: Clock) -> None:
     assert only(path).runs == stored >= 30
     writer(path, clock).put([payload(failing(1)), payload(failing(20_000))])
     assert only(path).runs == stored + 1
+
+
+@pytest.mark.slow
+def test_ten_thousand_alike_failures_are_one_incident_and_one_message(path: Path, clock: Clock) -> None:
+    """A team that fails in each run for a minute costs its store little, and people one message."""
+    heard = Heard()
+    lane, into = ReceiverLane(path, heard, clock), writer(path, clock)
+    spans = failing(1)
+    payloads = [payload([replace(span, trace_id=f"{n:032x}") for span in spans]) for n in range(1, 10_001)]
+    before_s, before_bytes = time.process_time(), psutil.Process().memory_info().rss
+    for start in range(0, len(payloads), 100):
+        into.put(payloads[start : start + 100])
+        lane.step()
+        clock.now_ns += 60 * 10**9 // 100
+    took_s, grown_bytes = time.process_time() - before_s, psutil.Process().memory_info().rss - before_bytes
+    print(f"stored and counted in {took_s:.1f} s of CPU, {grown_bytes / 2**20:.0f} MiB more")  # noqa: T201
+
+    assert (only(path).runs, len(heard.messages)) == (10_000, 1)
+    assert took_s < 30
+    assert grown_bytes < 64 * 2**20

@@ -182,6 +182,22 @@ def test_a_tracer_that_renames_itself_fills_nothing() -> None:
     assert len(found) < 50
 
 
+def test_open_incidents_are_told_while_they_are_open() -> None:
+    """A series each, of fifty at most; one that was closed is gone, and hostile names are text."""
+    metrics = Metrics(IntakeCounts())
+    rows = [[f"{n:012x}", "shop", "pri\x1bcing", "blamespan:X3", n] for n in range(60)]
+    metrics.hear({"incidents": rows, "gauges": {"incidents_open": 60}}, 0)
+    many = samples(metrics)
+    metrics.hear({"incidents": rows[7:8], "gauges": {"incidents_open": 1}}, 0)
+    one = samples(metrics)
+
+    assert sum(key[0] == "blamespan_incident_runs" for key in many) == 50
+    assert {key: value for key, value in one.items() if "incident" in key[0]} == {
+        ("blamespan_incidents_open",): 1,
+        ("blamespan_incident_runs", "pri?cing", f"{7:012x}", "blamespan:X3", "shop"): 7,
+    }
+
+
 def test_labels_are_bounded() -> None:
     """A thousand agents become a hundred and one; what would break a line or a terminal does not get there."""
     metrics = Metrics(IntakeCounts())

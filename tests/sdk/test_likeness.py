@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from blamespan import conventions as words
+from blamespan.analysis.results.rows import row_of
+from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
+from blamespan.importing.recorded import RecordedRun
 from blamespan.likeness import fold_agent, likeness_of, name_likeness, place_of
-from blamespan.pipeline import annotate_traces
+from blamespan.pipeline import AttributedRun, RunNotes, annotate_traces
 from blamespan.rebuilding.emit import emit
+from blamespan.rebuilding.runs import split_runs
 from blamespan.taxonomy import mode
 from blamespan.trace import Agent, MessageActionTrace, Step
 
@@ -118,3 +122,18 @@ def test_an_agents_number_does_not_count(name: str) -> None:
 def test_a_nameless_agent_has_a_likeness() -> None:
     """Names come from traces: one of signs alone is an agent, too."""
     assert name_likeness("???", place_of(run(7).steps[0])) == "agent, message"
+
+
+def test_rows_and_spans_say_the_same() -> None:
+    """What `analyze` writes of a run is what the collector writes on its spans: one rule, also for a known failure."""
+    trace = run(7)
+    recorded, verdict = RecordedRun("here", trace), LastTracer().one(trace)
+    known = KnownFailure("counts-twice", "", 1, 0.9, "the first time", "")
+    notes = RunNotes(steps={1: {words.SCHEMA_NAME: "counts-twice"}})
+    spans = emit(trace)
+
+    rows = [row_of(recorded, verdict)["likeness"], row_of(recorded, verdict, known=[known])["likeness"]]
+    [whole] = split_runs(spans)
+    judged = [AttributedRun(whole, trace, verdict, notes=some).likeness for some in (RunNotes(), notes)]
+
+    assert rows == judged == [likeness(trace), "schema counts-twice"]

@@ -17,8 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from blamespan.annotate import is_verdict_word, received_word
 
 MARKS = re.compile(
-    rb"blamespan\.(?:run\.complete|blame\.|claim\.|contradiction\.|error\.|failure\.|schema\.|tracer\.|evidence|revision|"
-    rb"abstained|partial|verdict|verif)"
+    rb"blamespan\.(?:run\.complete|blame\.|claim\.|contradiction\.|error\.|failure\.|schema\.|tracer\.|evidence|finding|likeness|"
+    rb"revision|abstained|partial|verdict|verif)"
 )
 """Occurs in the bytes of whatever has a word of a verdict, or says that its run ended: one look for both, as looking
 through the attributes of every span would double the time of reading."""

@@ -61,16 +61,16 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "started": None,
     "duration_s": None,
     "service": None,
+    "version": None,
     "framework": None,
     "task": "",
     "content": None,
     "error": None,
+    "likeness": "",
     "guard": [],
     "verified": [],
     "instruction_conflicts": [],
     "known_failures": [],
-    "likeness": "",
-    "version": None,
     "usage": None,
     "cause": None,
 }
@@ -100,16 +100,16 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "started": (str, type(None)),
     "duration_s": (int, float, type(None)),
     "service": (str, type(None)),
+    "version": (str, type(None)),
     "framework": (str, type(None)),
     "task": str,
     "content": (str, type(None)),
     "error": (str, type(None)),
+    "likeness": str,
     "guard": list,
     "verified": list,
     "instruction_conflicts": list,
     "known_failures": list,
-    "likeness": str,
-    "version": (str, type(None)),
     "usage": (dict, type(None)),
     "cause": (dict, type(None)),
 }
@@ -137,23 +137,22 @@ def row_of(
     trace = run.trace
     is_blamed = verdict.decisive_step is not None and verdict.cause is None
     content = trace.steps[verdict.decisive_step or 0].content if is_blamed else None
+    known_here = next((one.name for one in known if one.step == verdict.decisive_step), "")
     return {
         **_verdict_json(run.source, trace, verdict),
         "started": started_at(trace),
         "duration_s": _duration_s(trace),
         "service": _text_of(trace.resource.get("service.name")),
+        "version": _text_of(trace.resource.get("service.version")),
         "framework": run.origin.framework if run.origin else None,
         "task": trace.task[:MAX_HEAD_CHARACTERS],
         "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
         "error": error,
+        "likeness": likeness_of(trace, verdict, known_here),
         "guard": [asdict(mark) for mark in read_guard_marks(trace)],
         "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
         "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
         "known_failures": [one.as_json() for one in known],
-        "likeness": likeness_of(
-            trace, verdict, next((one.name for one in known if one.step == verdict.decisive_step), "")
-        ),
-        "version": _text_of(trace.resource.get("service.version")),
         "usage": _usage_json(trace),
         "cause": _cause_json(verdict.cause),
     }
