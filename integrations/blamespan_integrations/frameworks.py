@@ -188,10 +188,11 @@ def _put_content_on_spans() -> Callable[[], None]:
 
 def _switch_pydantic_ai(provider: trace.TracerProvider) -> Callable[[], None]:
     agent = import_module("pydantic_ai").Agent
-    settings = import_module("pydantic_ai.models.instrumented").InstrumentationSettings
+    module = import_module("pydantic_ai.models.instrumented")
     if agent._instrument_default is not False:
         raise _LeftAlone("the program has called Agent.instrument_all() itself: its spans go where that sends them")
-    ours = settings(tracer_provider=provider)
+    is_old = getattr(module, "DEFAULT_INSTRUMENTATION_VERSION", 2) < 3  # has arguments and answers of tools elsewhere
+    ours = module.InstrumentationSettings(tracer_provider=provider, **({"version": 3} if is_old else {}))
     agent.instrument_all(ours)
 
     def restore() -> None:

@@ -38,12 +38,13 @@ class GenAiDialect:
         "opentelemetry.instrumentation.genai",
         "opentelemetry.instrumentation.openai_v2",
         "opentelemetry.util.genai",
+        "pydantic-ai",
     )
     marks = (words.OPERATION, "gen_ai.system", words.REQUEST_MODEL, words.INPUT_TOKENS)
 
     def read(self, span: Span) -> SpanReading | None:
         """Read one span by its operation."""
-        operation = span.text(words.OPERATION)
+        operation = span.text(words.OPERATION) or _implied_operation(span)
         if operation in _RUN_OPERATIONS:
             return SpanReading(
                 role="run",
@@ -61,6 +62,15 @@ class GenAiDialect:
             return model(span)
         is_model = words.REQUEST_MODEL in span.attributes or words.INPUT_TOKENS in span.attributes
         return model(span) if operation is None and is_model else None
+
+
+def _implied_operation(span: Span) -> str | None:
+    """Return what a span of pydantic-ai before 2.0 stands for: there, only the model calls say so."""
+    if span.scope.name != "pydantic-ai" or words.REQUEST_MODEL in span.attributes:
+        return None
+    if words.TOOL_NAME in span.attributes:
+        return words.OPERATION_TOOL
+    return words.OPERATION_AGENT if words.AGENT_NAME in span.attributes else None
 
 
 def agent(span: Span) -> SpanReading:
