@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,6 @@ pytestmark = [
 
 def recording_of(framework: str) -> str:
     """Name the recording that holds what is installed here."""
-    if framework == "pydantic-ai" and version("pydantic-ai-slim").startswith("1."):
-        return "pydantic-ai-1"
     entry = instrumentors_of_installed()[framework].framework.instrumentor
     return f"{framework}-genai" if entry is not None and ".genai." in entry.module else framework
 

@@ -18,7 +18,8 @@ FOLDER = Path(__file__).parent / "recorded"
 HIDDEN_HERE = HIDDEN | {words.CONVERSATION_ID}
 
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.sound.jsonl"))
-"""The recordings: each framework's, LlamaIndex' also by its second instrumentor, pydantic-ai's also before 2.0."""
+"""The recordings: each framework's, LlamaIndex' also by its second instrumentor, pydantic-ai's and Google ADK's
+also before they wrote everything by the conventions."""
 
 
 def framework_of(name: str) -> str:
