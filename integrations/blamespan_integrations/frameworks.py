@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Collection
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError
@@ -142,9 +142,13 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
         instrumentor: BaseInstrumentor = entry.load()()
         if instrumentor.is_instrumented_by_opentelemetry or _is_at_work(instrumentor):
             raise _LeftAlone(f"the program has turned on {entry.module} itself: its spans go where that sends them")
-        instrumentor.instrument(
-            tracer_provider=provider, raise_exception_on_conflict=True, **dict(self.framework.options)
-        )
+        options = dict(self.framework.options)
+        try:
+            instrumentor.instrument(tracer_provider=provider, raise_exception_on_conflict=True, **options)
+        except Exception:
+            with suppress(Exception):  # what it had turned on by then
+                instrumentor._uninstrument()
+            raise
         turn_off: Callable[[], None] = instrumentor.uninstrument
         return turn_off
 
@@ -184,10 +188,11 @@ def _put_content_on_spans() -> Callable[[], None]:
 
 def _switch_pydantic_ai(provider: trace.TracerProvider) -> Callable[[], None]:
     agent = import_module("pydantic_ai").Agent
-    settings = import_module("pydantic_ai.models.instrumented").InstrumentationSettings
+    module = import_module("pydantic_ai.models.instrumented")
     if agent._instrument_default is not False:
         raise _LeftAlone("the program has called Agent.instrument_all() itself: its spans go where that sends them")
-    ours = settings(tracer_provider=provider)
+    is_old = getattr(module, "DEFAULT_INSTRUMENTATION_VERSION", 2) < 3  # has arguments and answers of tools elsewhere
+    ours = module.InstrumentationSettings(tracer_provider=provider, **({"version": 3} if is_old else {}))
     agent.instrument_all(ours)
 
     def restore() -> None:
@@ -240,7 +245,7 @@ FRAMEWORKS = (
     ),
     Framework("pydantic-ai", "pydantic_ai", "pydantic-ai-slim >= 1.0", switch=_switch_pydantic_ai),
     Framework("crewai", "crewai", "crewai >= 1.10.1", ("openinference.instrumentation.crewai",)),
-    Framework("google-adk", "google.adk.telemetry.tracing", "google-adk >= 1.20", switch=_switch_google_adk),
+    Framework("google-adk", "google.adk.telemetry.tracing", "google-adk >= 2.0", switch=_switch_google_adk),
     Framework(
         "claude-agent-sdk",
         "claude_agent_sdk",
@@ -250,7 +255,7 @@ FRAMEWORKS = (
     Framework(
         "llama-index",
         "llama_index.core",
-        "llama-index-core >= 0.13",
+        "llama-index-core >= 0.14",
         ("openinference.instrumentation.llama_index", "opentelemetry.instrumentation.genai.llama_index"),
     ),
     Framework("smolagents", "smolagents", "smolagents >= 1.20", ("openinference.instrumentation.smolagents",)),

@@ -15,6 +15,7 @@ from blamespan import conventions as words
 from blamespan.dialects import SpanReading
 from blamespan.genai_messages import Message, texts_of
 from blamespan.spans import Span, SpanEvent
+from blamespan_integrations.dialects import _google_adk
 from blamespan_integrations.dialects._messages import indexed_messages, messages_in
 from blamespan_integrations.dialects._values import as_text, hands_over, parse_structure, text_of_blocks, tokens
 
@@ -38,12 +39,16 @@ class GenAiDialect:
         "opentelemetry.instrumentation.genai",
         "opentelemetry.instrumentation.openai_v2",
         "opentelemetry.util.genai",
+        _google_adk.SCOPE,
+        "pydantic-ai",
     )
     marks = (words.OPERATION, "gen_ai.system", words.REQUEST_MODEL, words.INPUT_TOKENS)
 
     def read(self, span: Span) -> SpanReading | None:
         """Read one span by its operation."""
-        operation = span.text(words.OPERATION)
+        if span.scope.name == _google_adk.SCOPE and (reading := _google_adk.read(span)) is not None:
+            return reading
+        operation = span.text(words.OPERATION) or _implied_operation(span)
         if operation in _RUN_OPERATIONS:
             return SpanReading(
                 role="run",
@@ -63,6 +68,15 @@ class GenAiDialect:
         return model(span) if operation is None and is_model else None
 
 
+def _implied_operation(span: Span) -> str | None:
+    """Return what a span of pydantic-ai before 2.0 stands for: there, only the model calls say so."""
+    if span.scope.name != "pydantic-ai" or words.REQUEST_MODEL in span.attributes:
+        return None
+    if words.TOOL_NAME in span.attributes:
+        return words.OPERATION_TOOL
+    return words.OPERATION_AGENT if words.AGENT_NAME in span.attributes else None
+
+
 def agent(span: Span) -> SpanReading:
     """Read an agent's span."""
     return SpanReading(
@@ -80,7 +94,9 @@ def agent(span: Span) -> SpanReading:
 
 def tool(span: Span) -> SpanReading:
     """Read a tool's span."""
-    arguments, result = span.attributes.get(words.TOOL_ARGUMENTS), span.attributes.get(words.TOOL_RESULT)
+    attributes = span.attributes
+    arguments = attributes.get(words.TOOL_ARGUMENTS, attributes.get(_google_adk.TOOL_ARGUMENTS))
+    result = attributes.get(words.TOOL_RESULT, attributes.get(_google_adk.TOOL_RESULT))
     for event in span.events:
         if event.name == "gen_ai.tool.message" and arguments is None:
             arguments = event.attributes.get("content")

@@ -20,12 +20,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import blamespan
 from tests.integrations.dialects.record import as_line
 from tests.integrations.frameworks import desk
+from tests.integrations.frameworks.recordings import framework_of
 
 
 def main(framework: str, fault: str, out: str) -> None:
     """Run the desk of *framework* with *fault* (`sound`: none); write its spans to *out*."""
     memory = InMemorySpanExporter()
-    framework = framework.removesuffix("-genai")
+    framework = framework_of(framework)
     recorded = blamespan.instrument(exporter=memory)
     if framework not in recorded:
         sys.exit(f"expected that instrument() records {framework}, got {recorded}")

@@ -11,13 +11,20 @@ from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.pipeline import annotate_traces
 from blamespan.spans import Span
 from blamespan.tracers import Tracer
+from blamespan_integrations.frameworks import FRAMEWORKS
 from tests.integrations.dialects.recordings import HIDDEN
 
 FOLDER = Path(__file__).parent / "recorded"
 HIDDEN_HERE = HIDDEN | {words.CONVERSATION_ID}
 
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob("*.sound.jsonl"))
-"""The recordings: each framework's, and LlamaIndex' by its second instrumentor."""
+"""The recordings: each framework's, LlamaIndex' also by its second instrumentor, pydantic-ai's and Google ADK's
+also before they wrote everything by the conventions."""
+
+
+def framework_of(name: str) -> str:
+    """Return the framework that a recording is of."""
+    return next(row.name for row in FRAMEWORKS if name.startswith(row.name))
 
 
 def agent_of(name: str, fault: str) -> str:
