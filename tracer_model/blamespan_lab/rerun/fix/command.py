@@ -334,7 +334,6 @@ def _try_case(case: Case, repeats: int) -> tuple[str, bool, bool]:
 def _print(
     failure: _Failure, tried: Sequence[TriedFix], best: TriedFix, change: Change, meaning: str, out: Path | None
 ) -> None:
-    from blamespan.analysis.showing.legible import printable
     from blamespan_lab.rerun.feedback.writing import quoted
 
     result, feedback = best.result, change.feedback
@@ -346,7 +345,7 @@ def _print(
     if feedback.source is not None:
         _row("but", str(feedback.source))
     elif (finding := failure.finding(step.index)) is not None:
-        _row("found", f"{finding.check}: {printable(finding.reason or finding.quote)}")
+        _row("found", f"{finding.check}: {finding.reason or finding.quote}")
     for other in tried:
         if other is not best:
             _row(
@@ -364,15 +363,14 @@ def _print(
         + ("The runs of each kind came out alike." if best.is_repeatable else "Runs of a kind came out differently.")
     )
     click.echo()
-    if best.is_proved:
-        _say(f"What to change: {change.where}")
-        _say(f"  {feedback.advice}")
-        if out is None:
-            _say("To keep it, once it is mended:")
-            click.echo(f"  {failure.command(Path('tests') / f'test_step_{step.index}.py')}")
-    else:
+    if not best.is_proved:
         _say(f"Nothing is proved: {result.reason}.")
         _say(f'Say what it should have said: --correction "{step.index}=..."')
+    _say(f"What to change{'' if best.is_proved else ', if it was that'}: {change.where}")
+    _say(feedback.advice, "  ")
+    if best.is_proved and out is None:
+        _say("To keep it, once it is mended:")
+        click.echo(f"  {failure.command(Path('tests') / f'test_step_{step.index}.py')}")
 
 
 def _solved(tried: TriedFix) -> str:
@@ -389,12 +387,15 @@ def _solved(tried: TriedFix) -> str:
 
 
 def _row(name: str, text: str) -> None:
-    click.echo(fill(text, _columns(), initial_indent=f"{name:<11}", subsequent_indent=" " * 11))
+    _say(text, f"{name:<11}", " " * 11)
 
 
-def _say(text: str) -> None:
-    indented = " " * (len(text) - len(text.lstrip()))
-    click.echo(fill(text.strip(), _columns(), initial_indent=indented, subsequent_indent=indented))
+def _say(text: str, first: str = "", indent: str | None = None) -> None:
+    """Print a paragraph; what comes from a run is made fit for a terminal."""
+    from blamespan.analysis.showing.legible import printable
+
+    later = first if indent is None else indent
+    click.echo(fill(printable(text), _columns(), initial_indent=first, subsequent_indent=later))
 
 
 def _columns() -> int:
