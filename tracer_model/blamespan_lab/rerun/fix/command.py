@@ -364,13 +364,23 @@ def _print(
     )
     click.echo()
     if not best.is_proved:
-        _say(f"Nothing is proved: {result.reason}.")
-        _say(f'Say what it should have said: --correction "{step.index}=..."')
+        _say(f"Nothing is proved: {result.reason}. {_next(result.reason, step.index)}")
     _say(f"What to change{'' if best.is_proved else ', if it was that'}: {change.where}")
     _say(feedback.advice, "  ")
     if best.is_proved and out is None:
         _say("To keep it, once it is mended:")
         click.echo(f"  {failure.command(Path('tests') / f'test_step_{step.index}.py')}")
+
+
+def _next(reason: str, step: int) -> str:
+    """Say what to try where nothing was proved."""
+    if "not recorded and not run" in reason:
+        return "Let the factory say `sandbox = True` if its tools may run, or give --run-tools."
+    if "something else" in reason or "recorded" in reason:
+        return "Give the program as it was when the run was recorded; of a mended one `blamespan case` tells more."
+    if "did not end within" in reason:
+        return "Give a higher --timeout."
+    return f'Say what it should have said: --correction "{step}=...".'
 
 
 def _solved(tried: TriedFix) -> str:
