@@ -109,10 +109,11 @@ def fix(
     chosen = list_suspects(script, failure.verdict, suspects, texts)
     if texts:
         chosen = [suspect for suspect in chosen if suspect.step in texts]
+    first = chosen[0].step if chosen else failure.blamed
     sources = correction_sources(texts, script.trace, failure.verdict, by)
     if by is None and not isinstance(sources[-1], AskAgain):
         sources.append(AskAgain(script.trace, failure.verdict))
-    finding = failure.finding(chosen[0].step)
+    finding = failure.finding(first)
     sought = FindingCheck(finding, failure.tracer) if finding is not None else None
     spending = CallBudget(budget)
     with ProgramTrials(
