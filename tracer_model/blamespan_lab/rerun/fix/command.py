@@ -90,7 +90,7 @@ def fix(
     wants_json: bool,
     **options: Any,
 ) -> None:
-    """Put right what made a run fail, prove it, and say what to change.
+    """Prove what mends a failed run, and say what to change.
 
     TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of

@@ -223,6 +223,12 @@ def test_record_that_is_none_is_named() -> None:
         replay(f"{_HERE}:graph", TASK, [{"x": 1}], agent="adder")
 
 
+def test_tool_that_raised_raises_again() -> None:
+    """The exception ends the program, as it would have then."""
+    with pytest.raises(NotReplayed, match="expected the program to end with an answer, got ValueError: no store"):
+        replay(f"{_HERE}:graph", TASK, [{**_STOCK, "answers": "no store", "raises": "ValueError"}], agent="clerk")
+
+
 def test_replay_leaves_recording_off(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that records itself is replayed without a span for its back end."""
     del graph_run
