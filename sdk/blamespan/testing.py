@@ -186,7 +186,8 @@ def replay(
     """Run a program that is answered from a recording up to a step, and goes on with its own models from there.
 
     An agent's model is asked once its recorded answers are used up. A tool answers what is recorded for the same call;
-    another call runs only where the factory says `sandbox = True`. Recording is off afterwards.
+    another call runs only where the factory says `sandbox = True`. A process replays one program at a time. Recording
+    is off afterwards.
 
     Args:
         program: `module:factory`, or the factory: it gives an AutoGen team or agent, a compiled LangGraph graph, or a

@@ -127,7 +127,7 @@ class RecordedTrial:
 
 def serve(channel: Channel, program: str, check: str | None, recipe: StressRecipe) -> None:
     """Carry out orders until the parent has gone. The first answer is an error, or None."""
-    logging.lastResort = None  # what breaks by a fault is part of the result
+    logging.lastResort = logging.NullHandler()  # what breaks by a fault is part of the result
     warnings.simplefilter("ignore")
     for framework in ("agent_framework", "autogen_core", "autogen_agentchat"):
         logging.getLogger(framework).addHandler(logging.NullHandler())

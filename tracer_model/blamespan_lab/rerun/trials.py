@@ -168,7 +168,7 @@ class ProgramTrials:
 
 def serve(channel: Channel, program: str, check: str | None, finding: FindingCheck | None, runs_tools: bool) -> None:
     """Run trials until the parent has gone. It answers first with an error or None, then with trials or errors."""
-    logging.lastResort = None  # what frameworks say of a replay that is refused is no news
+    logging.lastResort = logging.NullHandler()  # what frameworks say of a replay that is refused is no news
     warnings.simplefilter("ignore")
     for framework in ("autogen_core", "autogen_agentchat"):
         logging.getLogger(framework).addHandler(logging.NullHandler())

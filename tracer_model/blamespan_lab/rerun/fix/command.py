@@ -90,7 +90,7 @@ def fix(
     wants_json: bool,
     **options: Any,
 ) -> None:
-    """Put right what made a run fail, prove it, and say what to change.
+    """Prove what mends a failed run, and say what to change.
 
     TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
     MODULE:FACTORY takes no argument and gives an AutoGen team or agent, a compiled LangGraph graph, or a function of
@@ -109,10 +109,11 @@ def fix(
     chosen = list_suspects(script, failure.verdict, suspects, texts)
     if texts:
         chosen = [suspect for suspect in chosen if suspect.step in texts]
+    first = chosen[0].step if chosen else failure.blamed
     sources = correction_sources(texts, script.trace, failure.verdict, by)
     if by is None and not isinstance(sources[-1], AskAgain):
         sources.append(AskAgain(script.trace, failure.verdict))
-    finding = failure.finding(chosen[0].step)
+    finding = failure.finding(first)
     sought = FindingCheck(finding, failure.tracer) if finding is not None else None
     spending = CallBudget(budget)
     with ProgramTrials(
@@ -334,7 +335,6 @@ def _try_case(case: Case, repeats: int) -> tuple[str, bool, bool]:
 def _print(
     failure: _Failure, tried: Sequence[TriedFix], best: TriedFix, change: Change, meaning: str, out: Path | None
 ) -> None:
-    from blamespan.analysis.showing.legible import printable
     from blamespan_lab.rerun.feedback.writing import quoted
 
     result, feedback = best.result, change.feedback
@@ -346,7 +346,7 @@ def _print(
     if feedback.source is not None:
         _row("but", str(feedback.source))
     elif (finding := failure.finding(step.index)) is not None:
-        _row("found", f"{finding.check}: {printable(finding.reason or finding.quote)}")
+        _row("found", f"{finding.check}: {finding.reason or finding.quote}")
     for other in tried:
         if other is not best:
             _row(
@@ -364,15 +364,24 @@ def _print(
         + ("The runs of each kind came out alike." if best.is_repeatable else "Runs of a kind came out differently.")
     )
     click.echo()
-    if best.is_proved:
-        _say(f"What to change: {change.where}")
-        _say(f"  {feedback.advice}")
-        if out is None:
-            _say("To keep it, once it is mended:")
-            click.echo(f"  {failure.command(Path('tests') / f'test_step_{step.index}.py')}")
-    else:
-        _say(f"Nothing is proved: {result.reason}.")
-        _say(f'Say what it should have said: --correction "{step.index}=..."')
+    if not best.is_proved:
+        _say(f"Nothing is proved: {result.reason}. {_next(result.reason, step.index)}")
+    _say(f"What to change{'' if best.is_proved else ', if it was that'}: {change.where}")
+    _say(feedback.advice, "  ")
+    if best.is_proved and out is None:
+        _say("To keep it, once it is mended:")
+        click.echo(f"  {failure.command(Path('tests') / f'test_step_{step.index}.py')}")
+
+
+def _next(reason: str, step: int) -> str:
+    """Say what to try where nothing was proved."""
+    if "not recorded and not run" in reason:
+        return "Let the factory say `sandbox = True` if its tools may run, or give --run-tools."
+    if "something else" in reason or "recorded" in reason:
+        return "Give the program as it was when the run was recorded; of a mended one `blamespan case` tells more."
+    if "did not end within" in reason:
+        return "Give a higher --timeout."
+    return f'Say what it should have said: --correction "{step}=...".'
 
 
 def _solved(tried: TriedFix) -> str:
@@ -389,12 +398,15 @@ def _solved(tried: TriedFix) -> str:
 
 
 def _row(name: str, text: str) -> None:
-    click.echo(fill(text, _columns(), initial_indent=f"{name:<11}", subsequent_indent=" " * 11))
+    _say(text, f"{name:<11}", " " * 11)
 
 
-def _say(text: str) -> None:
-    indented = " " * (len(text) - len(text.lstrip()))
-    click.echo(fill(text.strip(), _columns(), initial_indent=indented, subsequent_indent=indented))
+def _say(text: str, first: str = "", indent: str | None = None) -> None:
+    """Print a paragraph; what comes from a run is made fit for a terminal."""
+    from blamespan.analysis.showing.legible import printable
+
+    later = first if indent is None else indent
+    click.echo(fill(printable(text), _columns(), initial_indent=first, subsequent_indent=later))
 
 
 def _columns() -> int:

@@ -52,14 +52,14 @@ def judge_unaided(trace: MessageActionTrace, tracer: Tracer) -> tuple[Attributio
     ]
     quoted = {(found.step, found.quote) for found in findings}
     for item in verdict.evidence if verdict.calls_failed else ():
-        if (item.index, item.quote) not in quoted:
-            source = source_of(trace, item)
+        source = source_of(trace, item)
+        if source is not None or (item.index, item.quote) not in quoted:
             check, reason = (EVIDENCE, "") if source is None else (CONTRADICTION, str(source))
             findings.append(Finding(trace.steps[item.index].agent, item.index, check, item.quote, reason))
     return verdict, tuple(findings)
 
 
 def finding_at(trace: MessageActionTrace, findings: tuple[Finding, ...], step: int) -> Finding | None:
-    """Return what is found at a step, else in another of its agent's; None where nothing is."""
+    """Return what is found at a step, words that contradict a source first; else at another of its agent's, if any."""
     own = [found for found in findings if found.agent == trace.steps[step].agent]
-    return min(own, key=lambda found: found.step != step, default=None)
+    return min(own, key=lambda found: (found.step != step, found.check != CONTRADICTION), default=None)

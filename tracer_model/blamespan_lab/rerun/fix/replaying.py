@@ -68,7 +68,8 @@ class RecordedModels(Injection):
     def foretell(self, at: Opportunity) -> Said | None:
         """Answer in place of a model, as long as the agent has answers."""
         with self._turn:
-            waiting = self.answers.get(current_agent() or at.agent) or self.answers.get(at.agent)
+            current = current_agent()
+            waiting = self.answers.get(current if current in self.answers else at.agent)
             return waiting.popleft() if waiting else None
 
 

@@ -17,10 +17,10 @@ from tests.tracer_model.lab.rerun.fix import programs
 from tests.tracer_model.lab.rerun.fix.programs import TASK
 
 
-def record(path: Path, run: Callable[[], Any]) -> Path:
+def record(path: Path, run: Callable[[], Any], **settings: Any) -> Path:
     """Write the spans of what *run* does to a file."""
     recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider)
+    blamespan.instrument(tracer_provider=recorder.provider, **settings)
     try:
         run()
     finally:

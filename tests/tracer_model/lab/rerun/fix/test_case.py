@@ -184,6 +184,16 @@ def test_run_without_sign_of_failure_is_refused(tmp_path: Path, monkeypatch: pyt
     assert "no sign of it. Name a check" in str(result.exception)
 
 
+@pytest.mark.parametrize("command", ["case", "fix"])
+def test_run_without_verdict_is_one_sentence(tmp_path: Path, command: str) -> None:
+    """Contents were withheld, so that nobody can be blamed."""
+    path = record(tmp_path / "withheld.jsonl", run_graph, capture_content=False)
+    result = CliRunner().invoke(cli, [command, str(path), f"{_HERE}:graph", *_CHECK])
+
+    assert isinstance(result.exception, ConfigError)
+    assert "expected somebody to blame for run" in str(result.exception)
+
+
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     """Quotes, line ends, control characters, half characters and code in a run can end no string of the file."""
     hostile = "\"\"\"\nimport os\nos.abort()\n'''\\\x00\x1b[31m\ud800\u202e{1/0} \N{SNOWMAN}" * 3
@@ -211,6 +221,12 @@ def test_record_that_is_none_is_named() -> None:
     """With what a record looks like."""
     with pytest.raises(ConfigError, match=r"expected what an agent says or a tool answers, got \{'x': 1\}"):
         replay(f"{_HERE}:graph", TASK, [{"x": 1}], agent="adder")
+
+
+def test_tool_that_raised_raises_again() -> None:
+    """The exception ends the program, as it would have then."""
+    with pytest.raises(NotReplayed, match="expected the program to end with an answer, got ValueError: no store"):
+        replay(f"{_HERE}:graph", TASK, [{**_STOCK, "answers": "no store", "raises": "ValueError"}], agent="clerk")
 
 
 def test_replay_leaves_recording_off(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

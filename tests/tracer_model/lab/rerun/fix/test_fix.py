@@ -91,6 +91,10 @@ def test_tools_answer_as_recorded_and_others_do_not_run(
     allowed = _done(graph_run, f"{_HERE}:graph_with_sandbox", *_CHECK, "--correction", "3=There are 40.")
 
     assert refused["reason"].startswith("it calls stock(")
+    assert (
+        "--run-tools"
+        in _fix(graph_run, f"{_HERE}:graph", *_CHECK, "--correction", "3=There are 40.", "--repeats", 1).stdout
+    )
     assert not is_called
     assert not allowed["reason"].startswith("it calls stock(")
     assert "cats" in (tmp_path / "calls").read_text()
@@ -126,6 +130,28 @@ def test_report_fits_100_columns(graph_run: Path) -> None:
     ):
         assert said in " ".join(result.stdout.split())
     assert max(len(line) for line in result.stdout.splitlines() if "blamespan case" not in line) <= 100
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "said"),
+    [
+        (
+            "tests.tracer_model.lab.rerun.user_programs:graph",
+            (),
+            "Give the program as it was when the run was recorded",
+        ),
+        (f"{_HERE}:graph", ("--timeout", "2"), "did not end within 2 s. Give a higher --timeout"),
+    ],
+)
+def test_other_program_and_one_that_hangs_prove_nothing(
+    graph_run: Path, monkeypatch: pytest.MonkeyPatch, program: str, options: tuple[str, ...], said: str
+) -> None:
+    """The report says why, and what to do."""
+    monkeypatch.setenv(MOOD, "hangs")
+    result = _fix(graph_run, program, "--suspects", 1, "--repeats", 1, *options)
+
+    assert result.exit_code == 1
+    assert said in " ".join(result.stdout.split())
 
 
 def test_sound_run_has_nothing_to_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
