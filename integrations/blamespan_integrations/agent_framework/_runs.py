@@ -42,7 +42,6 @@ USER = "user"
 """Who asks a workflow, and is asked by `request_info`."""
 _STAMP = "blamespan.run"
 """Key in a checkpoint's metadata: the run that saved it, as a W3C traceparent."""
-_STAMP_TASK = "blamespan.run.task"
 _METADATA = 5
 """Arguments of `create_checkpoint` before `metadata`."""
 
@@ -87,7 +86,6 @@ class WorkflowRun(Frame):
         self.conversation_id: str | None = getattr(workflow, "id", None)
         self._tail: list[Any] = []
         self._tail_of: str | None = None
-        self._is_waiting = False
 
     def start(self) -> None:
         """Start its span."""
@@ -116,7 +114,7 @@ class WorkflowRun(Frame):
         return [self.memory.last] if self.memory.last is not None else self.entry
 
     def note_step(self, step: StepRef) -> None:
-        """Learn of a message within."""
+        """Leave it: the run's memory has the latest."""
 
     def goes_on_from(self, checkpoint: Any) -> None:
         """Link to the run that saved *checkpoint*, where that is known."""
@@ -126,7 +124,7 @@ class WorkflowRun(Frame):
         """Return what a checkpoint's metadata say of this run."""
         carrier: dict[str, str] = {}
         TraceContextTextMapPropagator().inject(carrier, self._span.context)
-        return {_STAMP: carrier["traceparent"], _STAMP_TASK: self._task} if carrier else {}
+        return {_STAMP: carrier["traceparent"]} if carrier else {}
 
     def note_checkpoint(self, checkpoint_id: str) -> None:
         """Learn that the run has saved a checkpoint."""
@@ -139,15 +137,17 @@ class WorkflowRun(Frame):
         if earlier is None or not earlier.run.is_valid or earlier.run.trace_id == own.trace_id:
             return
         self._span.span.add_link(earlier.run, {words.LINK_RELATION: "continues"})
-        self._task = earlier.task or self._task
-        self._span.add({words.RUN_TASK: self._task})
+        if earlier.task:
+            self._task = earlier.task
+            self._span.add({words.RUN_TASK: self._task})
 
     def see_update(self, update: Any) -> None:
         """Keep the latest output: of one that is streamed all that its executor has streamed since another spoke."""
         if update.type != "output":
             return
-        is_more = isinstance(update.data, AgentResponseUpdate) and update.executor_id == self._tail_of
-        self._tail = [*self._tail, update.data] if is_more and self._tail else [update.data]
+        if not isinstance(update.data, AgentResponseUpdate) or update.executor_id != self._tail_of:
+            self._tail = []
+        self._tail.append(update.data)
         self._tail_of = update.executor_id
 
     def see(self, result: Any) -> None:
@@ -235,20 +235,19 @@ class WorkflowRun(Frame):
 def _hearers_of(workflow: Any, executor_id: str) -> list[str]:
     """List who hears what an executor receives: its agent, those whom it tells, or who begins in its workflow."""
     executor = workflow.executors.get(executor_id)
-    targets = [
-        edge.target_id for group in workflow.edge_groups for edge in group.edges if edge.source_id == executor_id
-    ]
     if is_orchestrator(executor):
-        return [*targets, *_managers_of(executor)]
+        return [*_targets_of(workflow, executor_id), *_managers_of(executor)]
     if type(executor).__name__.endswith("AgentRequestInfoExecutor"):  # of `with_request_info`
         return [USER]
     if isinstance(executor, WorkflowExecutor):
-        inner = executor.workflow
-        start = inner.start_executor_id
-        return _hearers_of(inner, start) or [
-            edge.target_id for group in inner.edge_groups for edge in group.edges if edge.source_id == start
-        ]
+        inner, start = executor.workflow, executor.workflow.start_executor_id
+        return _hearers_of(inner, start) or _targets_of(inner, start)
     return [] if executor is None or is_plumbing(executor) else [executor_id]
+
+
+def _targets_of(workflow: Any, executor_id: str) -> list[str]:
+    edges = [edge for group in workflow.edge_groups for edge in group.edges]
+    return [edge.target_id for edge in edges if edge.source_id == executor_id]
 
 
 def is_plumbing(executor: object) -> bool:
@@ -331,4 +330,4 @@ def _outermost_run() -> WorkflowRun | None:
 def _read_stamp(metadata: Mapping[str, Any]) -> _Earlier | None:
     context = TraceContextTextMapPropagator().extract({"traceparent": str(metadata.get(_STAMP, ""))}, Context())
     run = trace.get_current_span(context).get_span_context()
-    return _Earlier(run, str(metadata.get(_STAMP_TASK, ""))) if run.is_valid else None
+    return _Earlier(run, "") if run.is_valid else None
