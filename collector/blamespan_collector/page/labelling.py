@@ -165,6 +165,8 @@ def _step_and_modes(
     answer: LabelAnswer, form: Mapping[str, str], verdict: Attribution | None
 ) -> tuple[int | None, list[ErrorMode]]:
     if answer == "agrees":
+        if verdict is not None and verdict.cause is not None:
+            raise HTTPException(400, "No agent is blamed. Say that it failed by no agent's fault, or name the step.")
         if verdict is None or verdict.decisive_step is None:
             raise HTTPException(400, "There is no verdict to agree with. Name the step that decided the failure.")
         stated = said_by(verdict)

@@ -292,6 +292,21 @@ def test_show_summary_rows_page_and_mcp_say_the_cause(tmp_path: Path) -> None:
     assert "blamed_agent" not in document
 
 
+def test_to_agree_with_a_cause_is_to_say_that_no_agent_is_to_blame(tmp_path: Path) -> None:
+    """A label never blames an agent whom nobody named."""
+    dead(tmp_path)
+    labels = tmp_path / "labels.jsonl"
+    arguments = ["annotate", str(tmp_path / "run.txt"), "--by", "ann", "--labels", str(labels)]
+
+    result = CliRunner().invoke(cli, arguments, input="a\n\nq\n")
+
+    label = json.loads(labels.read_text().splitlines()[0])
+    assert result.exit_code == 0, result.output
+    assert "the tool get_fare" in result.output
+    assert label["answer"] == "no_agent"
+    assert "searcher" not in json.dumps(label)
+
+
 def test_a_cause_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None:
     """A tracer may be anybody's."""
     trace = dead(tmp_path)

@@ -73,6 +73,7 @@ class Dialogue:
 
     def _question(self, shown: Attribution) -> str:
         agree = "[a]gree [m]ode " if shown.decisive_step is not None else ""
+        agree = agree if shown.cause is None else "[a]gree "
         return f"{agree}[s]tep [n]o failure [x] no agent's fault [u]nsure, s[k]ip [q]uit [?]"
 
     def _ask_answer(self, key: str, rest: str, run: RecordedRun, shown: Attribution) -> PersonLabel | Left | None:
@@ -80,9 +81,11 @@ class Dialogue:
         plain: dict[str, LabelAnswer] = {"n": "no_failure", "x": "no_agent", "u": "unsure"}
         if key in ("q", "k"):
             return Left.QUIT if key == "q" else Left.SKIPPED
+        if key == "a" and shown.cause is not None:
+            key = "x"  # to agree is to say that no agent is to blame
         if key in plain:
             return self._make_label(run, plain[key], shown)
-        if key in ("a", "m") and shown.decisive_step is not None:
+        if key in ("a", "m") and shown.decisive_step is not None and shown.cause is None:
             return self._agreed(run, shown, asks_mode=key == "m", typed=rest)
         if key == "s":
             return self._ask_correction(run, shown, rest)
@@ -173,7 +176,7 @@ class Dialogue:
 
 def said_by(verdict: Attribution) -> ShownVerdict:
     """Write down what a verdict says, for a label."""
-    step = verdict.decisive_step
+    step = verdict.decisive_step if verdict.cause is None else None
     agent = "" if step is None else verdict.steps[step].agent
     named = verdict.mode_of(agent)
     return ShownVerdict(verdict.tracer, agent, step, str(named.mode) if named else "")
