@@ -33,7 +33,8 @@ _CLAIM_S: Final = 120.0
 """After that another collector on the same store takes over what this one was about to tell."""
 _MOST_SINGLE: Final = 3
 """Incidents told in a message each; more are one message."""
-_MOST_AT_ONCE: Final = 500
+_MOST_EVENTS: Final = 500
+"""In one request to a log back end; a message counts all that it does not list."""
 _MOST_SHOWN: Final = 50
 
 _OWED_ALERT: Final = """(
@@ -171,7 +172,7 @@ class ReceiverLane:
             "now": now_ns,
             "hour": now_ns - int(_NEXT_ALERT_S * 1e9),
             "claimed": now_ns - int(_CLAIM_S * 1e9),
-            "most": _MOST_AT_ONCE,
+            "most": _MOST_EVENTS if self._receiver.hears_states else -1,
         }
 
     def _is_owed(self) -> bool:
