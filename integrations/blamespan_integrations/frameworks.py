@@ -256,7 +256,7 @@ FRAMEWORKS = (
         "llama-index",
         "llama_index.core",
         "llama-index-core >= 0.14",
-        ("openinference.instrumentation.llama_index", "opentelemetry.instrumentation.genai.llama_index"),
+        ("opentelemetry.instrumentation.genai.llama_index", "openinference.instrumentation.llama_index"),
     ),
     Framework("smolagents", "smolagents", "smolagents >= 1.20", ("openinference.instrumentation.smolagents",)),
     Framework("strands", "strands.telemetry.tracer", "strands-agents >= 1.0", switch=_switch_strands),

@@ -33,11 +33,11 @@ def recording_of(framework: str) -> str:
     return f"{framework}-genai" if entry is not None and ".genai." in entry.module else framework
 
 
-def run(framework: str, fault: str, folder: Path) -> Path:
+def run(framework: str, fault: str, folder: Path, **variables: str) -> Path:
     """Run a framework's desk in a process of its own; return its spans' file."""
     out = folder / f"{fault}.jsonl"
     command = [sys.executable, "-m", "tests.integrations.frameworks.record", framework, fault, str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=240, env={**os.environ, "OTEL_SERVICE_NAME": "recorded"})
+    subprocess.run(command, cwd=ROOT, check=True, timeout=240, env={**os.environ, **variables})
     return out
 
 
@@ -58,3 +58,13 @@ def test_faulty_agent_is_named_and_its_sound_twin_is_not(framework: str, fault: 
 
     assert verdict_on(faulty, tracer) == ("looks failed", agent_of(framework, fault))
     assert verdict_on(sound, tracer) == ("no sign of failure", "")
+
+
+@pytest.mark.parametrize("framework", INSTALLED or ["none"])
+def test_without_contents_no_word_of_the_run_leaves(framework: str, tmp_path: Path) -> None:
+    """Whatever a framework writes onto its spans: where contents are not captured, none is there."""
+    out = run(framework, "sound", tmp_path, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="no_content")
+
+    text = out.read_text(encoding="utf-8")
+    assert framework.partition("-")[0] in text or "gcp.vertex.agent" in text
+    assert [word for word in ("euros", "A12", "customer", "price") if word in text] == []

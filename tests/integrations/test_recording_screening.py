@@ -49,6 +49,19 @@ def test_every_way_onto_a_span_is_screened() -> None:
     assert recorded.status_message == MASKED
 
 
+def test_openinference_s_tracer_around_ours_is_screened() -> None:
+    """OpenInference wraps the tracer that it is given, and calls its class: no secret passes that way either."""
+    oi = pytest.importorskip("openinference.instrumentation", reason="the group dev has OpenInference")
+    recorder = SpanRecorder()
+    tracer = oi.OITracer(tracer_of(recorder), config=oi.TraceConfig())
+
+    with tracer.start_as_current_span("say", attributes={"first": SECRET}, openinference_span_kind="agent") as span:
+        span.set_attribute("output.value", SECRET)
+
+    recorded = one(recorder)
+    assert recorded.attributes == {"first": MASKED, "output.value": MASKED, "openinference.span.kind": "AGENT"}
+
+
 def test_without_contents_only_the_course_of_the_run_remains() -> None:
     """Names, kinds, ids and numbers stay; texts, messages and error messages do not, and the span says so."""
     recorder = SpanRecorder()

@@ -1,4 +1,4 @@
-"""Google's ADK before it wrote contents by the GenAI conventions: Gemini's requests and answers in its own attributes."""
+"""Google's ADK before it wrote contents by the conventions: Gemini's requests and answers in its own attributes."""
 
 from __future__ import annotations
 

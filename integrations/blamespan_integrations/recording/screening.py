@@ -37,12 +37,18 @@ class ScreenedProvider(trace.TracerProvider):
         return getattr(self._provider, name)
 
 
-class _ScreenedTracer(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no types
-    """A tracer that screens the name and the first attributes of each span, and gives the span screened."""
+class _ScreenedTracer(trace.Tracer):
+    """A tracer that screens the name and the first attributes of each span, and gives the span screened.
+
+    No proxy: OpenInference calls `start_span` of a tracer's class, which must be this one.
+    """
 
     def __init__(self, tracer: trace.Tracer, policy: ContentPolicy) -> None:
-        super().__init__(tracer)
-        self._self_policy = policy
+        self._screened = tracer
+        self._policy = policy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._screened, name)
 
     def start_span(
         self,
@@ -54,9 +60,9 @@ class _ScreenedTracer(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no 
         **kwargs: Any,
     ) -> trace.Span:
         """Start a span; arguments are OpenTelemetry's."""
-        contents = Contents(self._self_policy)
+        contents = Contents(self._policy)
         screened = _screen(contents, attributes or {})
-        span = self.__wrapped__.start_span(contents.name(name), context, kind, screened, *args, **kwargs)
+        span = self._screened.start_span(contents.name(name), context, kind, screened, *args, **kwargs)
         return _ScreenedSpan(span, contents)
 
     @contextmanager
@@ -78,7 +84,7 @@ class _ScreenedTracer(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no 
             yield span
 
 
-class _ScreenedSpan(wrapt.ObjectProxy):  # type: ignore[misc]
+class _ScreenedSpan(wrapt.ObjectProxy):  # type: ignore[misc]  # wrapt has no types
     """A span that screens what is written onto it, and notes at its end what is missing."""
 
     def __init__(self, span: trace.Span, contents: Contents) -> None:

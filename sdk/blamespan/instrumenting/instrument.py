@@ -81,6 +81,9 @@ def instrument(
 ) -> list[str]:
     """Record every AutoGen, LangGraph and Agent Framework run of this program as OpenTelemetry spans.
 
+    Where the program imports OpenAI Agents, pydantic-ai, CrewAI, Google ADK, the Claude Agent SDK, LlamaIndex,
+    smolagents or Strands, it turns on what is installed to record them, or says in the log what to install.
+
     Call it once, before the runs. Spans go to *tracer_provider*, else to the program's own TracerProvider,
     else to a new one that exports OTLP as the standard `OTEL_*` variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`,
     `OTEL_TRACES_EXPORTER`, `OTEL_SERVICE_NAME`, ...).
@@ -114,7 +117,8 @@ def instrument(
             that a run that another process resumes links to it; `BLAMESPAN_LINK_CHECKPOINTS`, else False, if None.
 
     Returns:
-        Names of the frameworks that are recorded: those installed, whether the program has imported them or not.
+        Names of the frameworks that are recorded: those installed with what records them, whether the program has
+        imported them or not.
 
     Raises:
         ConfigError: if the arguments contradict each other or a variable is wrong.
@@ -227,12 +231,12 @@ def _warn_of_nothing(*, is_embedded: bool) -> None:
     if is_embedded:  # runs of others are judged, too: docs/how-to/existing-spans.md
         _logger.info("no framework that blamespan records is installed: spans of other instrumentations are judged")
         return
-    instrumentors = dict(_instrumentors())
-    needed = [need for instrumentor in instrumentors.values() for need in instrumentor.instrumentation_dependencies()]
+    needs = {name: instrumentor.instrumentation_dependencies() for name, instrumentor in _instrumentors()}
     _logger.warning(
-        "expected %s in this environment, got none of them: nothing is recorded. Install one with: %s",
-        " or ".join(needed),
-        " or ".join(f"pip install 'blamespan[{name.replace('_', '-')}]'" for name in instrumentors),
+        "expected %s in this environment, got none of them: nothing is recorded. Install one with: %s. "
+        "docs/reference/frameworks.md lists the others that are recorded",
+        " or ".join(need for needed in needs.values() for need in needed),
+        " or ".join(f"pip install 'blamespan[{name.replace('_', '-')}]'" for name, needed in needs.items() if needed),
     )
 
 
