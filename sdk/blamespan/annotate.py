@@ -17,6 +17,7 @@ from blamespan.attribution import (
     Contradicted,
     Evidence,
     ModeBlame,
+    Opinion,
     TracerIdentity,
     Verification,
     VerificationOutcome,
@@ -35,6 +36,7 @@ _FAMILIES = (
     "blamespan.contradiction.",
     "blamespan.error.",
     "blamespan.failure.",
+    "blamespan.opinion.",
     "blamespan.schema.",
     "blamespan.tracer.",
     "blamespan.verification.",
@@ -64,6 +66,10 @@ _WRITTEN = frozenset(
         words.EVIDENCE,
         words.FAILURE_SCORE,
         words.FAILURE_UNAIDED_SCORE,
+        words.OPINION_NOTES,
+        words.OPINION_SCORES,
+        words.OPINION_STEPS,
+        words.OPINION_TRACERS,
         words.PARTIAL,
         words.REVISION,
         words.SCHEMA_NAME,
@@ -200,10 +206,10 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         return None
     tracer = TracerIdentity(*(verdict_spans[0].text(key) or "" for key in _IDENTITY))
     revision = verdict_spans[0].integer(words.REVISION) or 0
+    opinions = _read_opinions(trace, verdict_spans[0], step_numbers(run))
     if words.ABSTAINED in verdict_spans[0].attributes:
-        return replace(
-            Attribution.abstain(trace, verdict_spans[0].text(words.ABSTAINED) or "", tracer), revision=revision
-        )
+        reason = verdict_spans[0].text(words.ABSTAINED) or ""
+        return replace(Attribution.abstain(trace, reason, tracer), revision=revision, opinions=opinions)
     score = _number(verdict_spans[0], words.FAILURE_SCORE)
     is_told = words.FAILURE_UNAIDED_SCORE in verdict_spans[0].attributes
     unaided_score = _number(verdict_spans[0], words.FAILURE_UNAIDED_SCORE) if is_told else None
@@ -238,6 +244,7 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         decisive_step=suspects[0].index if suspects else verdict.decisive_step,
         step_set=tuple(sorted(step.index for step in suspects)) or verdict.step_set,
         unaided_score=unaided_score,
+        opinions=opinions,
         verified=tuple(
             item for step, span in decisions if (item := _read_verification(step.index, span.attributes)) is not None
         ),
@@ -291,6 +298,8 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
     }
     if attribution.tracer.weights:
         attributes[words.TRACER_WEIGHTS] = attribution.tracer.weights
+    if attribution.opinions:
+        attributes |= _opinions(attribution, numbers)
     if attribution.abstained is not None:
         return attributes | {words.ABSTAINED: cut(attribution.abstained)}
     attributes[words.FAILURE_SCORE] = _round_score(attribution.failure_score)
@@ -305,6 +314,32 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
             **_error(attribution.mode_of(decisive.agent)),
         }
     return attributes
+
+
+def _opinions(attribution: Attribution, numbers: Mapping[str, int]) -> Mapping[str, AttributeValue]:
+    steps = [None if item.step is None else attribution.steps[item.step] for item in attribution.opinions]
+    return {
+        words.OPINION_TRACERS: tuple(cut(item.tracer, 200) for item in attribution.opinions),
+        words.OPINION_STEPS: tuple(-1 if step is None else numbers.get(step.span_id, step.index) for step in steps),
+        words.OPINION_SCORES: tuple(_round_score(item.score) for item in attribution.opinions),
+        words.OPINION_NOTES: tuple(cut(item.note, 400) for item in attribution.opinions),
+    }
+
+
+def _read_opinions(trace: MessageActionTrace, span: Span, numbers: Mapping[str, int]) -> tuple[Opinion, ...]:
+    """Read who said what; nothing where the four lists do not fit each other."""
+    keys = (words.OPINION_TRACERS, words.OPINION_STEPS, words.OPINION_SCORES, words.OPINION_NOTES)
+    lists = [value if isinstance(value := span.attributes.get(key), tuple | list) else () for key in keys]
+    if len({len(items) for items in lists}) != 1:
+        return ()
+    by_number = {
+        numbers.get(step.span_id, step.index): step.index for step in trace.steps if step.kind != "tool_result"
+    }
+    return tuple(
+        Opinion(str(tracer), by_number.get(number), score, str(note))
+        for tracer, number, score, note in zip(*lists, strict=True)
+        if isinstance(number, int) and isinstance(score, int | float) and 0 <= score <= 1
+    )
 
 
 def _id_of(made: Span, run: Run) -> str:

@@ -36,7 +36,7 @@ _HEADINGS = {
     },
 }
 """The headings of each group's help, in order, and the commands below each."""
-_MORE: tuple[str, ...] = ()
+_MORE: tuple[str, ...] = ("judge",)
 """The commands that the first page names in its last line only: each is asked for less often."""
 
 

@@ -4,8 +4,8 @@ A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `t
 `service`, `framework`, `task`), and what it says (`verdict` to `abstained`). `content` is the head of the
 decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
 lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
-`instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
-user's error schemata that the run shows.
+`opinions` who said what where several were asked, `instruction_conflicts` where instructions disagree and which of
+them an agent obeyed, `known_failures` those of the user's error schemata that the run shows.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "error": None,
     "guard": [],
     "verified": [],
+    "opinions": [],
     "instruction_conflicts": [],
     "known_failures": [],
 }
@@ -98,6 +99,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "error": (str, type(None)),
     "guard": list,
     "verified": list,
+    "opinions": list,
     "instruction_conflicts": list,
     "known_failures": list,
 }
@@ -135,6 +137,7 @@ def row_of(
         "error": error,
         "guard": [asdict(mark) for mark in read_guard_marks(trace)],
         "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
+        "opinions": [{**asdict(item), "score": round(item.score, 6)} for item in verdict.opinions],
         "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
         "known_failures": [one.as_json() for one in known],
     }
@@ -188,6 +191,7 @@ def arrow_schema() -> Any:
             pa.struct([("step", whole), *((key, text) for key in ("agent", "action", "rule", "kind", "reason"))])
         ),
         "verified": pa.list_(pa.struct([("index", whole), ("outcome", text), *((key, whole) for key in _COUNTED)])),
+        "opinions": pa.list_(pa.struct([("tracer", text), ("step", whole), ("score", number), ("note", text)])),
         "instruction_conflicts": pa.list_(
             pa.struct(
                 [

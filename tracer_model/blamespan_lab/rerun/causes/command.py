@@ -205,7 +205,7 @@ def _writer(by: str | None, run: ReplayableRun, verdict: Attribution) -> Correct
     require("httpx", "collector")
     from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 
-    return JudgedCorrections(run.script.trace, JudgeSettings.from_environment())
+    return JudgedCorrections(run.script.trace, verdict, JudgeSettings.from_environment())
 
 
 def _write_spans(out: Path, run: ReplayableRun, verdict: Attribution) -> None:
