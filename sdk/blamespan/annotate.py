@@ -206,7 +206,14 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         return None
     tracer = TracerIdentity(*(verdict_spans[0].text(key) or "" for key in _IDENTITY))
     revision = verdict_spans[0].integer(words.REVISION) or 0
-    opinions = _read_opinions(trace, verdict_spans[0], step_numbers(run))
+    numbers = step_numbers(run)
+    by_number = {
+        numbers.get(step.span_id, step.index): step.index for step in trace.steps if step.kind != "tool_result"
+    }
+    opinions = tuple(
+        replace(item, step=None if item.step is None else by_number.get(item.step))
+        for item in read_opinions(verdict_spans[0])
+    )
     if words.ABSTAINED in verdict_spans[0].attributes:
         reason = verdict_spans[0].text(words.ABSTAINED) or ""
         return replace(Attribution.abstain(trace, reason, tracer), revision=revision, opinions=opinions)
@@ -255,6 +262,22 @@ def read_verifications(trace: MessageActionTrace) -> tuple[Verification, ...]:
     """Read which steps of a rebuilt run its spans say were put to the test, and what came of it, in step order."""
     found = (_read_verification(step.index, step.attributes) for step in trace.steps)
     return tuple([item for item in found if item is not None])
+
+
+def read_opinions(span: Span) -> tuple[Opinion, ...]:
+    """Read who said what from the span with a verdict's summary, steps by the numbers that spans give them.
+
+    Nothing where the four lists do not fit each other.
+    """
+    keys = (words.OPINION_TRACERS, words.OPINION_STEPS, words.OPINION_SCORES, words.OPINION_NOTES)
+    lists = [value if isinstance(value := span.attributes.get(key), tuple | list) else () for key in keys]
+    if len({len(items) for items in lists}) != 1:
+        return ()
+    return tuple(
+        Opinion(str(tracer), number if number >= 0 else None, score, str(note))
+        for tracer, number, score, note in zip(*lists, strict=True)
+        if isinstance(number, int) and isinstance(score, int | float) and 0 <= score <= 1
+    )
 
 
 def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
@@ -324,22 +347,6 @@ def _opinions(attribution: Attribution, numbers: Mapping[str, int]) -> Mapping[s
         words.OPINION_SCORES: tuple(_round_score(item.score) for item in attribution.opinions),
         words.OPINION_NOTES: tuple(cut(item.note, 400) for item in attribution.opinions),
     }
-
-
-def _read_opinions(trace: MessageActionTrace, span: Span, numbers: Mapping[str, int]) -> tuple[Opinion, ...]:
-    """Read who said what; nothing where the four lists do not fit each other."""
-    keys = (words.OPINION_TRACERS, words.OPINION_STEPS, words.OPINION_SCORES, words.OPINION_NOTES)
-    lists = [value if isinstance(value := span.attributes.get(key), tuple | list) else () for key in keys]
-    if len({len(items) for items in lists}) != 1:
-        return ()
-    by_number = {
-        numbers.get(step.span_id, step.index): step.index for step in trace.steps if step.kind != "tool_result"
-    }
-    return tuple(
-        Opinion(str(tracer), by_number.get(number), score, str(note))
-        for tracer, number, score, note in zip(*lists, strict=True)
-        if isinstance(number, int) and isinstance(score, int | float) and 0 <= score <= 1
-    )
 
 
 def _id_of(made: Span, run: Run) -> str:

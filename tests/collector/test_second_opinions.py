@@ -13,6 +13,7 @@ import pytest
 from blamespan import conventions as words
 from blamespan.attribution import Attribution, Opinion, TracerIdentity
 from blamespan.trace import MessageActionTrace
+from blamespan_collector.page.trace_view import trace_view
 from tests.collector.fakes import FirstStepTracer, run
 from tests.collector.test_embedded import Make
 from tests.collector.test_embedded import program as program
@@ -166,3 +167,16 @@ def test_end_of_a_program_waits_a_while_for_answers(program: Make, monkeypatch: 
 
     assert [len(each.exporter.get_finished_spans()) for each in (one, other)] == [4, 3]
     assert took_s < 2.5
+
+
+def test_later_verdict_is_shown_with_both_opinions(tmp_path: Path) -> None:
+    """A stored run says that it was judged again with a second opinion, and who said what."""
+    sink, tracer = MemorySink(), AskingFake()
+    tracer.go.set()
+    with working(tmp_path, sink, tracer=tracer) as one:
+        one.take(run(1))
+        until(lambda: verdicts(sink))
+    (later,) = trace_view(sink.spans).later
+
+    assert later.cause == "a second opinion (first-step: step 0, 1.00; asking: step 2, 1.00)"
+    assert (later.step, later.revision) == (2, 1)
