@@ -60,12 +60,13 @@ _PACKAGES_OF_EXTRA = {
     ),
     "demo": ("autogen_ext",),
     "importers": ("ormsgpack", "pyarrow", "zstandard"),
+    "learn": ("pydantic", "scipy", "sklearn"),
     "llm": ("accelerate", "datasets", "peft", "tokenizers", "transformers", "trl"),
     "mcp": ("anyio", "mcp"),
     "model": ("array_api_compat", "numpy", "re2", "safetensors"),
     "ray": ("ray",),
     "remote": ("fsspec",),
-    "train": ("lightgbm", "pydantic", "scipy", "sklearn", "torch"),
+    "train": ("lightgbm", "torch"),
 }
 """Which packages that we import an extra brings; `tests/sdk/test_package.py` holds it complete."""
 _EXTRA_OF_PACKAGE = {package: extra for extra, packages in _PACKAGES_OF_EXTRA.items() for package in packages}

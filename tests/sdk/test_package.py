@@ -199,12 +199,25 @@ def test_command_with_a_missing_extra_still_stands_in_the_help(monkeypatch: pyte
         CliRunner().invoke(lab, ["train", "--whatever", "x"], catch_exceptions=False)
 
 
+def test_learning_needs_no_framework_of_deep_learning() -> None:
+    """What `blamespan learn` imports, with all that it trains, is neither PyTorch nor LightGBM."""
+    done = python("""
+import sys
+import blamespan_lab.learn.command, blamespan_lab.learn.teaching, blamespan_lab.train.step_head
+import blamespan_lab.train.outcome_head
+assert not {"torch", "lightgbm"} & {*sys.modules}, "imported"
+""")
+
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("package", "arguments", "extra"),
     [
         ("numpy", ["analyze", "x.jsonl"], "model"),
         ("numpy", ["lab", "evaluate", "aegis", "--data", "x"], "model"),
-        ("sklearn", ["lab", "train", "lexical", "--data", "x"], "train"),
+        ("sklearn", ["lab", "train", "lexical", "--data", "x"], "learn"),
+        ("sklearn", ["learn", "my_team:make"], "learn"),
         ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
         ("platformdirs", ["collect"], "collector"),
         ("google.rpc", ["collect", "--journal", "x", "--out", "x.jsonl"], "collector"),

@@ -311,7 +311,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
         ConfigError: if too few outcomes are known.
         BlamespanError: if the store cannot be read.
     """
-    require("sklearn", "train")
+    require("sklearn", "learn")
     from blamespan.labels.people import by_run
     from blamespan_lab.train.outcome_head import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
@@ -636,7 +636,7 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
 
     Example:  blamespan lab evaluate outcomes ~/data/outcomes/*.jsonl.xz
     """
-    require("sklearn", "train")
+    require("sklearn", "learn")
     from blamespan_lab.console import log_to_stderr
     from blamespan_lab.measure.outcomes import evaluate_outcomes
     from blamespan_lab.measure.tables import print_outcomes

@@ -50,7 +50,7 @@ def learn(
     on_progress: Progress,
 ) -> Learnt:
     """Do as `blamespan.learn` says."""
-    require("sklearn", "train")
+    require("sklearn", "learn")
     began_s = time.monotonic()
     name, check_name, runs, seed = _name_of(program), _name_of(check), settings.runs, settings.seed
     if name is None and not runs:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.agent_names import same_agent
@@ -102,35 +101,42 @@ class _Batch:
         self.mean, self.spread = rows.mean(axis=0), rows.std(axis=0) + 1e-6
         scaled = (np.concatenate([run.features for run in runs]) - self.mean) / self.spread
         sizes = [len(run.features) for run in runs]
-        self._n_runs = len(runs)
-        self._run_of = torch.repeat_interleave(torch.arange(len(runs)), torch.tensor(sizes))
-        self.features = torch.from_numpy(np.clip(scaled, -FURTHEST, FURTHEST))
-        self.can_be_blamed = torch.from_numpy(np.concatenate([run.can_be_blamed for run in runs]))
-        evidence = np.concatenate([np.clip(run.evidence, -MOST_EVIDENCE, MOST_EVIDENCE) for run in runs])
-        self.evidence = torch.from_numpy(evidence)
-        self.of_agent = torch.from_numpy(np.concatenate([run.is_of_agent & run.can_be_blamed for run in runs]))
-        self.steps = torch.tensor(np.cumsum([0, *sizes[:-1]]) + [run.step for run in runs])
-        self.weights = torch.tensor([run.weight for run in runs], dtype=torch.float64)
+        self._firsts = np.cumsum([0, *sizes[:-1]])
+        self.run_of = np.repeat(np.arange(len(runs)), sizes)
+        self.features = np.clip(scaled, -FURTHEST, FURTHEST)
+        self.can_be_blamed = np.concatenate([run.can_be_blamed for run in runs])
+        self.evidence = np.concatenate([np.clip(run.evidence, -MOST_EVIDENCE, MOST_EVIDENCE) for run in runs])
+        self.of_agent = np.concatenate([run.is_of_agent & run.can_be_blamed for run in runs])
+        self.steps = self._firsts + [run.step for run in runs]
+        self.weights = np.array([run.weight for run in runs])
 
-    def log_sum(self, scores: Tensor, among: Tensor) -> Tensor:
+    def log_sum(self, scores: Floats, among: Bools) -> Floats:
         """Return the logarithm of the sum of the exponentials of each run's scores *among* its steps: (R,)."""
-        scores = torch.where(among, scores, torch.tensor(_NEVER, dtype=scores.dtype))
-        highest = torch.full((self._n_runs,), _NEVER, dtype=scores.dtype)
-        highest = highest.scatter_reduce(0, self._run_of, scores.detach(), "amax")
-        powers = torch.exp(scores - highest[self._run_of]) * among
-        total = torch.zeros(self._n_runs, dtype=scores.dtype).scatter_add(0, self._run_of, powers)
-        return torch.log(total + 1e-30) + highest
+        scores = np.where(among, scores, _NEVER)
+        highest = np.maximum.reduceat(scores, self._firsts)
+        return np.log(self.add_up(np.exp(scores - highest[self.run_of]) * among) + 1e-30) + highest
 
-    def log_softmax(self, scores: Tensor) -> Tensor:
-        """Return the logarithm of the softmax of scores over the steps of each run that can be blamed: (N,)."""
-        return scores - self.log_sum(scores, self.can_be_blamed)[self._run_of]
+    def softmax(self, scores: Floats, among: Bools) -> Floats:
+        """Return the slope of `log_sum` by the scores: (N,)."""
+        total = self.log_sum(scores, among)
+        return np.where(among, np.exp(np.minimum(scores - total[self.run_of], 0.0)), 0.0)
 
-    def log_shares(self, prior: Tensor, evidence: Tensor, threshold: Tensor) -> Tensor:
-        """Return the logarithm of the shares of all steps: (N,)."""
-        total = self.log_sum(evidence, self.can_be_blamed)
-        shown = functional.logsigmoid(total - threshold) - total
-        unknown = functional.logsigmoid(threshold - total) - self.log_sum(prior, self.can_be_blamed)
-        return torch.logaddexp(evidence + shown[self._run_of], prior + unknown[self._run_of])
+    def add_up(self, values: Floats) -> Floats:
+        """Add up what is said of steps over each run: (R,)."""
+        total: Floats = np.add.reduceat(values, self._firsts)
+        return total
+
+    def likelihood(self, log_shares: Floats, agent_part: float) -> tuple[float, Floats]:
+        """Return how likely the decisive steps and their agents are, and its (N,) slopes by the steps' log shares."""
+        of_agent = self.log_sum(log_shares, self.of_agent)
+        each = (1 - agent_part) * log_shares[self.steps] + agent_part * of_agent
+        slopes = agent_part * self.softmax(log_shares, self.of_agent)
+        slopes[self.steps] += 1 - agent_part
+        return float(self.weights @ each), slopes * self.weights[self.run_of]
+
+    def prior(self, weights: Floats) -> StepPrior:
+        """Return the prior of fitted weights."""
+        return StepPrior(*(values.astype(np.float32) for values in (self.mean, self.spread, weights)))
 
 
 def fit_step_model(
@@ -145,35 +151,36 @@ def fit_step_model(
         agent_part: How much the decisive agent counts beside the decisive step, 0..1.
     """
     batch = _Batch(runs)
-    weights = torch.zeros(batch.features.shape[1], dtype=torch.float64, requires_grad=True)
-    counting = torch.tensor([_FIRST_SHARPNESS, _FIRST_THRESHOLD], dtype=torch.float64, requires_grad=True)
+    run_of, may = batch.run_of, batch.can_be_blamed
 
-    def loss() -> Tensor:
-        sharpness = functional.softplus(counting[0])
-        shares = batch.log_shares(batch.features @ weights, sharpness * batch.evidence, counting[1])
-        of_agent = batch.log_sum(shares, batch.of_agent)
-        likelihood = (1 - agent_part) * shares[batch.steps] + agent_part * of_agent
-        return penalty * (weights**2).sum() - (batch.weights * likelihood).sum()
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        weights, (raw_sharpness, threshold) = parameters[:-2], parameters[-2:]
+        prior, shown = batch.features @ weights, np.logaddexp(0.0, raw_sharpness) * batch.evidence
+        total, mass = batch.log_sum(shown, may), batch.log_sum(prior, may)
+        above = expit(total - threshold)  # that the evidence shows who failed
+        by_evidence = shown + (log_expit(total - threshold) - total)[run_of]
+        by_prior = prior + (log_expit(threshold - total) - mass)[run_of]
+        likelihood, slopes = batch.likelihood(np.logaddexp(by_evidence, by_prior), agent_part)
+        to_evidence = slopes * expit(by_evidence - by_prior)
+        to_prior = slopes - to_evidence
+        slope_evidence, slope_prior = batch.add_up(to_evidence), batch.add_up(to_prior)
+        of_shown = to_evidence - (batch.add_up(slopes) * above)[run_of] * batch.softmax(shown, may)
+        of_prior = to_prior - slope_prior[run_of] * batch.softmax(prior, may)
+        of_sharpness = (of_shown @ batch.evidence) * expit(raw_sharpness)
+        of_threshold = (slope_prior * above - slope_evidence * (1 - above)).sum()
+        gradient = np.array([*(2 * penalty * weights - batch.features.T @ of_prior), -of_sharpness, -of_threshold])
+        return float(penalty * (weights @ weights)) - likelihood, gradient
 
-    _minimize([weights, counting], loss)
-    prior = StepPrior(
-        batch.mean.astype(np.float32), batch.spread.astype(np.float32), weights.detach().numpy().astype(np.float32)
-    )
-    sharpness, threshold = functional.softplus(counting[0]).item(), counting[1].item()
-    return StepModel(evidence, prior, sharpness, threshold)
+    first = np.array([*np.zeros(batch.features.shape[1]), _FIRST_SHARPNESS, _FIRST_THRESHOLD])
+    *weights, raw_sharpness, threshold = _minimize(loss, first)
+    sharpness = float(np.logaddexp(0.0, raw_sharpness))
+    return StepModel(evidence, batch.prior(np.array(weights)), sharpness, float(threshold))
 
 
-def _minimize(parameters: list[Tensor], loss: Callable[[], Tensor]) -> None:
-    """Minimize a smooth loss by L-BFGS."""
-    optimizer = torch.optim.LBFGS(parameters, max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        total = loss()
-        total.backward()  # type: ignore[no-untyped-call]  # torch's own
-        return total
-
-    optimizer.step(closure)  # type: ignore[no-untyped-call]  # torch's own
+def _minimize(loss: Callable[[Floats], tuple[float, Floats]], first: Floats) -> Floats:
+    """Minimize a smooth loss, given with its gradient, by L-BFGS."""
+    best: Floats = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}).x
+    return best
 
 
 def fit_prior(runs: Sequence[LabelledSteps], *, penalty: float, agent_part: float) -> StepPrior:
@@ -185,18 +192,15 @@ def fit_prior(runs: Sequence[LabelledSteps], *, penalty: float, agent_part: floa
             if run.can_be_blamed[run.step]
         ]
     )
-    weights = torch.zeros(batch.features.shape[1], dtype=torch.float64, requires_grad=True)
 
-    def loss() -> Tensor:
-        shares = batch.log_softmax(batch.evidence + batch.features @ weights)
-        of_agent = batch.log_sum(shares, batch.of_agent)
-        likelihood = (1 - agent_part) * shares[batch.steps] + agent_part * of_agent
-        return penalty * (weights**2).sum() - likelihood.sum()
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        scores = batch.evidence + batch.features @ weights
+        log_shares = scores - batch.log_sum(scores, batch.can_be_blamed)[batch.run_of]
+        likelihood, slopes = batch.likelihood(log_shares, agent_part)
+        slopes -= batch.add_up(slopes)[batch.run_of] * batch.softmax(scores, batch.can_be_blamed)
+        return float(penalty * (weights @ weights)) - likelihood, 2 * penalty * weights - batch.features.T @ slopes
 
-    _minimize([weights], loss)
-    return StepPrior(
-        batch.mean.astype(np.float32), batch.spread.astype(np.float32), weights.detach().numpy().astype(np.float32)
-    )
+    return batch.prior(_minimize(loss, np.zeros(batch.features.shape[1])))
 
 
 def cross_fit(
