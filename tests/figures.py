@@ -183,7 +183,20 @@ def _costs(rows: Mapping[str, Row]) -> str:
     return "\n".join([*lines, ""])
 
 
-_TABLES: Mapping[str, Callable[[Mapping[str, Row]], str]] = {"short": _short, "exact": _exact, "costs": _costs}
+def _judge(rows: Mapping[str, Row]) -> str:
+    lines = ["| what | figure | n | row |", "|---|---|---|---|"]
+    for name, row in rows.items():
+        if row["table"] == "judge":
+            lines.append(f"| {row['about']} | {_range(row)} | {row['figures']['n'][0]:.0f} | `{name}` |")
+    return "\n".join([*lines, ""])
+
+
+_TABLES: Mapping[str, Callable[[Mapping[str, Row]], str]] = {
+    "short": _short,
+    "exact": _exact,
+    "costs": _costs,
+    "judge": _judge,
+}
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
 
 

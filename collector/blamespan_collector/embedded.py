@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from opentelemetry.context import Context
@@ -295,7 +296,8 @@ class EmbeddedProcessor(SpanProcessor):
             return  # another thread is at it; the item waits in the queue
         try:
             if self._worker is None:
-                delivery = EmbeddedDelivery(self._exporter, self._load, self._local_runs, self._notices)
+                wake = partial(self._outbox.put, None)
+                delivery = EmbeddedDelivery(self._exporter, self._load, self._local_runs, self._notices, wake)
                 self._worker = _EmbeddedWorker(self._inbox, self._outbox, delivery, self._limits)
         finally:
             self._lock.release()
@@ -386,8 +388,9 @@ class _EmbeddedWorker:
             with self._waiting_lock:
                 self._waiting_bytes -= sum(part.size_bytes for part in parts)
             if other is None:
-                with self._may_import():
+                with self._may_import(), shield_host("embedded: export second opinions"):
                     self._delivery.warm_up()
+                    self._delivery.send_opinions()
             if isinstance(other, _Flush):
                 is_last = other.is_last
                 self._delivery.flush()

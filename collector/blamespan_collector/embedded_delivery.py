@@ -15,11 +15,13 @@ from opentelemetry.util import types
 
 from blamespan import conventions as words
 from blamespan.host_safety import shield_host
+from blamespan.instrumenting.settings import exit_s
 from blamespan.otlp.sdk import span_to_sdk
 from blamespan.pipeline import AttributedTrace
 from blamespan.spans import Span as OurSpan
-from blamespan.tracers import Tracer
+from blamespan.tracers import Tracer, split_tracer
 from blamespan_collector.assembling.parts import TracePart
+from blamespan_collector.embedded_opinions import SecondOpinions
 from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.local_runs import LocalRuns, stored_spans
@@ -31,6 +33,9 @@ _logger = logging.getLogger("blamespan")
 _BATCH_SPANS = 512
 _BATCH_BYTES = 3 * 1024 * 1024
 """Spans and their bytes per export call: as the SDK's own processor, and below gRPC's 4 MiB."""
+
+_EXIT_SHARE = 0.6
+"""Of `BLAMESPAN_EXIT_S`, for which the end of the program waits for second opinions."""
 
 _Result = TypeVar("_Result")
 
@@ -48,9 +53,13 @@ class EmbeddedDelivery:
         load: Callable[[], Tracer],
         local_runs: LocalRuns | None,
         notices: RunNotices | None,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self._exporter = exporter
-        self._annotator = Annotator(load, self._spans_of)
+        self._load = load
+        self._wake = wake
+        self._second: SecondOpinions | None = None
+        self._annotator = Annotator(self._load_first, self._spans_of)
         self._local_runs = local_runs
         self._notices = notices
         self._exported = ExportedRuns()
@@ -59,12 +68,31 @@ class EmbeddedDelivery:
         """Load the tracer."""
         self._annotator.warm_up()
 
+    def send_opinions(self) -> None:
+        """Export the second opinions that have come, each as a later verdict where it is news."""
+        for answer in self._second.take() if self._second is not None else ():
+            before = self._exported.get(answer.trace_id)
+            if before is None or before.revision != answer.revision:
+                continue  # gone, or judged again on more spans
+            news = answer.verdict.at_revision(before.revision + 1).news(before.digests)
+            spans = news.beside(is_complete=before.is_complete)
+            if spans:
+                digests, revision = answer.verdict.digests(), before.revision + 1
+                self._keep(answer.trace_id, spans, digests=digests, revision=revision, is_complete=before.is_complete)
+                self._notify(news)
+                self._export(spans)
+
     def flush(self) -> None:
         """Have the exporter send what it holds."""
         call_exporter("flush", self._exporter, self._exporter.force_flush)
 
     def end(self) -> None:
-        """Shut the exporter down."""
+        """Wait a while for second opinions, and shut the exporter down."""
+        if self._second is not None:
+            self._second.wait(_EXIT_SHARE * exit_s())
+            with shield_host("embedded: export second opinions"):
+                self.send_opinions()
+                self.flush()
         call_exporter("shut down", self._exporter, self._exporter.shutdown)
 
     def send(self, parts: Sequence[TracePart[OurSpan]]) -> None:
@@ -79,6 +107,16 @@ class EmbeddedDelivery:
         for part in late:
             spans += self._settle(part, partial(self._judge_again, part))
         self._export(spans)
+
+    def _load_first(self) -> Tracer:
+        first, second = split_tracer(self._load())
+        if second is not None:
+            self._second = SecondOpinions(second, self._wake)
+        return first
+
+    def _ask(self, trace_id: bytes, spans: Sequence[OurSpan], verdict: AttributedTrace, revision: int) -> None:
+        if self._second is not None and verdict.runs:
+            self._second.ask(trace_id, spans, verdict, revision)
 
     def _settle(self, part: TracePart[OurSpan], write: Callable[[], Sequence[OurSpan]]) -> Sequence[OurSpan]:
         """Write a verdict; a trace on which that breaks goes out as it came, and costs no other trace anything."""
@@ -95,6 +133,7 @@ class EmbeddedDelivery:
         if verdict.runs or verdict.has_failed:
             self._keep(part.trace_id, spans, digests=verdict.digests(), revision=0, is_complete=is_complete)
             self._notify(verdict)
+            self._ask(part.trace_id, part.items, verdict, 0)
         return [*spans, *self._on_earlier_parts(verdict)]
 
     def _on_earlier_parts(self, verdict: AttributedTrace) -> Sequence[OurSpan]:
@@ -139,6 +178,9 @@ class EmbeddedDelivery:
             is_complete=is_complete,
         )
         self._notify(verdict)
+        self._ask(
+            part.trace_id, [*before.spans(), *part.items], verdict, revision if verdict_spans else before.revision
+        )
         return [*part.items, *verdict_spans, *self._on_earlier_parts(news)]
 
     def _keep(

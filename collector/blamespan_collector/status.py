@@ -24,6 +24,9 @@ OUTCOME_HEADS: Final = "outcomes*.safetensors"
 STEP_HEADS: Final = "steps*.safetensors"
 """Likewise of the heads for steps: `blamespan lab train --labels` writes them."""
 
+JUDGE_HEADS: Final = "judge*.safetensors"
+"""Likewise of the combinations with an LLM's answers: `blamespan lab train --labels` writes them where one is set."""
+
 USUAL_COURSE_FILE: Final = "usual.json"
 """Name of the file in which `blamespan learn` keeps what is usual in sound runs, beside a store."""
 
@@ -69,6 +72,8 @@ def status(store: Path | None, closed: str | None, *, as_json: bool) -> None:
     how = "blamespan lab train --labels learns one from 8 labelled failures, better from 25"
     for head in document["step_heads"] or [None]:
         click.echo(f"step head     {_format_head(head, how, _describe_steps)}")
+    for head in document["judge_heads"]:
+        click.echo(f"judge head    {_format_head(head, '', _describe_judge)}")
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -92,6 +97,7 @@ def _describe(path: Path) -> dict[str, Any]:
         "usual_course": _describe_head(path.parent / USUAL_COURSE_FILE, "usual_figures"),
         "outcome_heads": [_describe_head(head, "outcome_figures") for head in sorted(path.parent.glob(OUTCOME_HEADS))],
         "step_heads": [_describe_head(head, "step_figures") for head in sorted(path.parent.glob(STEP_HEADS))],
+        "judge_heads": [_describe_head(head, "judge_figures") for head in sorted(path.parent.glob(JUDGE_HEADS))],
     }
 
 
@@ -151,6 +157,13 @@ def _describe_outcomes(head: dict[str, Any]) -> str:
     return (
         f"{_name_team(head)}AUC {head['auc']:.2f} ({low:.2f} to {high:.2f}) on {head['failed']} failed and "
         f"{head['sound']} sound runs it had not seen; the tracer by itself {head['tracer_auc']:.2f}"
+    )
+
+
+def _describe_judge(head: dict[str, Any]) -> str:
+    return (
+        f"{_name_team(head)}{head['fitted']:.0f} % of the steps right on {head['n']} failures it had not seen; by the "
+        f"stated weights {head['stated']:.0f} %"
     )
 
 

@@ -166,5 +166,5 @@ def _notes(view: TraceView) -> tuple[str, ...]:
         what = f"no verdict, {later.abstained}" if later.abstained else later.verdict
         what = f"{later.agent} at step {later.step}, {later.mode}" if later.agent else what
         holds = "" if number else "; this verdict holds, shares and quotes below are of the first one"
-        notes.append(f"judged again with what came later (revision {later.revision}): {what}{holds}")
+        notes.append(f"judged again with {later.cause} (revision {later.revision}): {what}{holds}")
     return (*notes, *view.unread)

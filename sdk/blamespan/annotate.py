@@ -19,6 +19,7 @@ from blamespan.attribution import (
     Contradicted,
     Evidence,
     ModeBlame,
+    Opinion,
     TracerIdentity,
     Verification,
     VerificationOutcome,
@@ -38,6 +39,7 @@ _FAMILIES = (
     "blamespan.contradiction.",
     "blamespan.error.",
     "blamespan.failure.",
+    "blamespan.opinion.",
     "blamespan.schema.",
     "blamespan.tracer.",
     "blamespan.verification.",
@@ -75,6 +77,10 @@ _WRITTEN = frozenset(
         words.LIKENESS,
         words.FAILURE_SCORE,
         words.FAILURE_UNAIDED_SCORE,
+        words.OPINION_NOTES,
+        words.OPINION_SCORES,
+        words.OPINION_STEPS,
+        words.OPINION_TRACERS,
         words.PARTIAL,
         words.REVISION,
         words.SCHEMA_NAME,
@@ -211,10 +217,17 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         return None
     tracer = TracerIdentity(*(verdict_spans[0].text(key) or "" for key in _IDENTITY))
     revision = verdict_spans[0].integer(words.REVISION) or 0
+    numbers = step_numbers(run)
+    by_number = {
+        numbers.get(step.span_id, step.index): step.index for step in trace.steps if step.kind != "tool_result"
+    }
+    opinions = tuple(
+        replace(item, step=None if item.step is None else by_number.get(item.step))
+        for item in read_opinions(verdict_spans[0])
+    )
     if words.ABSTAINED in verdict_spans[0].attributes:
-        return replace(
-            Attribution.abstain(trace, verdict_spans[0].text(words.ABSTAINED) or "", tracer), revision=revision
-        )
+        reason = verdict_spans[0].text(words.ABSTAINED) or ""
+        return replace(Attribution.abstain(trace, reason, tracer), revision=revision, opinions=opinions)
     score = _number(verdict_spans[0], words.FAILURE_SCORE)
     is_told = words.FAILURE_UNAIDED_SCORE in verdict_spans[0].attributes
     unaided_score = _number(verdict_spans[0], words.FAILURE_UNAIDED_SCORE) if is_told else None
@@ -251,6 +264,7 @@ def read_verdict(run: Run, trace: MessageActionTrace | None = None) -> Attributi
         cause=_read_cause(trace, verdict_spans[0]),
         step_set=tuple(sorted(step.index for step in suspects)) or verdict.step_set,
         unaided_score=unaided_score,
+        opinions=opinions,
         verified=tuple(
             item for step, span in decisions if (item := _read_verification(step.index, span.attributes)) is not None
         ),
@@ -261,6 +275,22 @@ def read_verifications(trace: MessageActionTrace) -> tuple[Verification, ...]:
     """Read which steps of a rebuilt run its spans say were put to the test, and what came of it, in step order."""
     found = (_read_verification(step.index, step.attributes) for step in trace.steps)
     return tuple([item for item in found if item is not None])
+
+
+def read_opinions(span: Span) -> tuple[Opinion, ...]:
+    """Read who said what from the span with a verdict's summary, steps by the numbers that spans give them.
+
+    Nothing where the four lists do not fit each other.
+    """
+    keys = (words.OPINION_TRACERS, words.OPINION_STEPS, words.OPINION_SCORES, words.OPINION_NOTES)
+    lists = [value if isinstance(value := span.attributes.get(key), tuple | list) else () for key in keys]
+    if len({len(items) for items in lists}) != 1:
+        return ()
+    return tuple(
+        Opinion(str(tracer), number if number >= 0 else None, score, str(note))
+        for tracer, number, score, note in zip(*lists, strict=True)
+        if isinstance(number, int) and isinstance(score, int | float) and 0 <= score <= 1
+    )
 
 
 def cut(text: str, max_bytes: int = words.MAX_ATTRIBUTION_BYTES) -> str:
@@ -304,6 +334,8 @@ def _summary(attribution: Attribution, numbers: Mapping[str, int]) -> Attributes
     }
     if attribution.tracer.weights:
         attributes[words.TRACER_WEIGHTS] = attribution.tracer.weights
+    if attribution.opinions:
+        attributes |= _opinions(attribution, numbers)
     if attribution.abstained is not None:
         return attributes | {words.ABSTAINED: cut(attribution.abstained)}
     attributes[words.FAILURE_SCORE] = _round_score(attribution.failure_score)
@@ -348,6 +380,16 @@ def _read_cause(trace: MessageActionTrace, span: Span) -> Cause | None:
     name, reason = span.text(words.CAUSE_NAME) or "", span.text(words.CAUSE_REASON) or ""
     contradicted = None if against is None else Contradicted(None, against)
     return Cause(cast(CauseKind, kind), name, step, quote, reason, contradicted)
+
+
+def _opinions(attribution: Attribution, numbers: Mapping[str, int]) -> Mapping[str, AttributeValue]:
+    steps = [None if item.step is None else attribution.steps[item.step] for item in attribution.opinions]
+    return {
+        words.OPINION_TRACERS: tuple(cut(item.tracer, 200) for item in attribution.opinions),
+        words.OPINION_STEPS: tuple(-1 if step is None else numbers.get(step.span_id, step.index) for step in steps),
+        words.OPINION_SCORES: tuple(_round_score(item.score) for item in attribution.opinions),
+        words.OPINION_NOTES: tuple(cut(item.note, 400) for item in attribution.opinions),
+    }
 
 
 def _id_of(made: Span, run: Run) -> str:

@@ -160,6 +160,23 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
+class Opinion:
+    """What one of several that were asked says of a run, where the verdict combines them.
+
+    Attributes:
+        tracer: Whose opinion it is.
+        step: Index of the step that it blames most; None where it names none.
+        score: Its share of the blame, or how sure it is, 0..1.
+        note: Why it names none; empty where it names one.
+    """
+
+    tracer: str
+    step: int | None
+    score: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TracerIdentity:
     """Which tracer spoke: enough to reproduce the verdict."""
 
@@ -192,6 +209,7 @@ class Attribution:
         outcome: How the run ended, where somebody knows.
         cause: What it failed by where no agent is to blame; then no suspects are named, and what the steps hold is who
             would be to blame otherwise.
+        opinions: Who said what, where several were asked; the verdict combines them.
     """
 
     trace_id: str
@@ -210,6 +228,7 @@ class Attribution:
     verified: tuple[Verification, ...] = ()
     outcome: Outcome = "unknown"
     cause: Cause | None = None
+    opinions: tuple[Opinion, ...] = ()
 
     @classmethod
     def of(
@@ -379,6 +398,11 @@ def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[
     yield from _list_other_than_texts("the identity of a tracer", (tracer.name, tracer.version, tracer.weights))
     if not isinstance(verdict.revision, int):
         yield f"expected a number as revision, got {verdict.revision!r:.100}"
+    for opinion in verdict.opinions:
+        yield from _list_other_than_texts("opinions", (opinion.tracer, opinion.note))
+        yield from _list_other_than_shares("scores of opinions", [opinion.score])
+        if opinion.step is not None and not 0 <= opinion.step < len(trace.steps):
+            yield f"expected indices below {len(trace.steps)}, the number of steps, got {opinion.step}"
     if verdict.abstained is not None:
         yield from _list_other_than_texts("the reason of an abstention", (verdict.abstained,))
     else:

@@ -36,7 +36,7 @@ _HEADINGS = {
     },
 }
 """The headings of each group's help, in order, and the commands below each."""
-_MORE: tuple[str, ...] = ("case", "skill", "verify")
+_MORE: tuple[str, ...] = ("case", "judge", "skill", "verify")
 """The commands that the first page names in its last line only: each is asked for less often."""
 
 

@@ -94,8 +94,8 @@ class AttributedRun:
     notes: RunNotes = RunNotes()
 
     def digest(self) -> bytes:
-        """Sum up the verdict, without its revision: the same where nothing changed."""
-        verdicts = [replace(part.attribution, revision=0) for part in (self, *self.earlier)]
+        """Sum up the verdict, without its revision and who said what: the same where nothing changed."""
+        verdicts = [replace(part.attribution, revision=0, opinions=()) for part in (self, *self.earlier)]
         return hashlib.blake2b(repr(verdicts).encode("utf-8", "replace"), digest_size=8).digest()
 
     def at_revision(self, revision: int) -> AttributedRun:

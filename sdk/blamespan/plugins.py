@@ -27,6 +27,7 @@ PARTS = {
     "follow_answer": "blamespan_tracer.ledger.provenance:follow_answer",
     "instruction_conflicts": "blamespan_tracer.instructions.conflicts:find_conflicts",
     "learn": "blamespan_lab.learn.teaching:learn",
+    "judge_figures": "blamespan_tracer.alternatives.llm_judge.combination:read_combination_figures",
     "judge_options": "blamespan_tracer.command_options:JUDGE_OPTIONS",
     "known_failures": "blamespan_tracer.schemata.in_use:known_failures",
     "langgraph_hooks": "blamespan_integrations.interception.langgraph:LangGraphHooks",

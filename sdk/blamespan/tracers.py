@@ -38,6 +38,30 @@ class Tracer(Protocol):
         ...
 
 
+@runtime_checkable
+class AskingTracer(Tracer, Protocol):
+    """A tracer that asks others, at length, where another one is unsure: nothing live waits for it.
+
+    The other's verdicts go out at once. What this one says comes as a later verdict on runs that it wants to ask about.
+    """
+
+    @property
+    def first(self) -> Tracer | None:
+        """Whose verdicts come first; None where it judges alone."""
+        ...
+
+    def wants(self, trace: MessageActionTrace, verdict: Attribution) -> bool:
+        """Check whether it would ask about a run, given the first verdict; without asking."""
+        ...
+
+
+def split_tracer(tracer: Tracer) -> tuple[Tracer, AskingTracer | None]:
+    """Return whose verdicts go out at once, and who gives later ones, if anybody does."""
+    if isinstance(tracer, AskingTracer) and tracer.first is not None:
+        return tracer.first, tracer
+    return tracer, None
+
+
 def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
     """Load the tracer installed under *name*.
 

@@ -39,6 +39,7 @@ NAMES: Final[dict[str, Callable[[Path], str]]] = {
 COMMANDS: Final[dict[str, tuple[Sequence[str], str]]] = {
     "analyze": (("--tracer", "checks"), "3 steps"),
     "annotate": (("--by", "ann", "--tracer", "checks"), "3 steps"),
+    "judge": (("--dry-run",), "asked about"),
     "lab checks": ((), "sum-holds"),
     "lab evaluate clean": ((), "expected runs that succeeded in "),
     "lab evaluate labels": (("--labels", "{folder}/labels.jsonl", "--tracer", "checks"), "checks"),
@@ -61,7 +62,7 @@ COMMANDS: Final[dict[str, tuple[Sequence[str], str]]] = {
 FIRST: Final = {"guard try": ("{folder}/policy.toml",)}
 """What is given before the traces."""
 
-ALONE: Final = {"analyze", "annotate", "guard try", "mcp", "open", "schemata add",
+ALONE: Final = {"analyze", "annotate", "guard try", "judge", "mcp", "open", "schemata add",
                 "schemata match", "show", "summary"}  # fmt: skip
 """Those that read this machine's store where nothing is named."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
@@ -233,6 +234,42 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
     )
     click.echo(f"written   {path} ({digest})")
     _say_whether_used(path, "BLAMESPAN_STEP_HEAD", is_better=head.is_better, is_in_store=data is None and out is None)
+    if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip():
+        _learn_combination(agreed, None if data is None and out is None else path.parent, folder, seed)
+
+
+def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Path, seed: int) -> None:
+    """Fit how the embedded verdict and the judge's answer become one, print what it changes, and write it.
+
+    Raises:
+        ConfigError: if a variable of the judge is wrong, or fewer labelled failures have an answer than that takes.
+    """
+    from blamespan_lab.train.judge_head import FEWEST, ask_about, learn_combination
+    from blamespan_tracer.alternatives.llm_judge.budget import shared_account
+    from blamespan_tracer.alternatives.llm_judge.combination import JUDGE_HEAD_FILE
+    from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
+    from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
+    from blamespan_tracer.auto.tracer import AutoTracer
+    from blamespan_tracer.heads import name_for_team
+
+    n_failed = sum(bool(run.faults) for run in runs)
+    if n_failed < FEWEST:
+        click.echo(f"The judge is not fitted: that takes {FEWEST} labelled failures, got {n_failed}", err=True)
+        return
+    # Not with a head for steps: one that was learnt from the same labels would look better than it is
+    tracer = JudgeTracer(replace(JudgeSettings.from_environment(), account=shared_account()), AutoTracer.bundled())
+    asked = ask_about(runs, tracer)
+    click.echo(f"judge     {tracer.account}")
+    head, figures = learn_combination(asked, seed=seed)
+    named = name_for_team(JUDGE_HEAD_FILE, head.figures["agents"]) if out is None else JUDGE_HEAD_FILE
+    path = (folder if out is None else out) / named
+    digest = head.save(path)
+    click.echo(
+        f"together  {figures.fitted:.1f} % of {figures.n} steps right; the tracer alone {figures.embedded:.1f} %, the "
+        f"judge alone {figures.judge:.1f} %, by the stated weights {figures.stated:.1f} %"
+    )
+    click.echo(f"written   {path} ({digest})")
+    _say_whether_used(path, "BLAMESPAN_JUDGE_HEAD", is_better=head.is_better, is_in_store=out is None)
 
 
 def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None, seed: int) -> None:

@@ -31,10 +31,7 @@ JUDGE_OPTIONS = (
     _option("--judge-url", "JUDGE_URL", "URL", "Endpoint of the tracer judge, as http://localhost:8000/v1."),
     _option("--judge-model", "JUDGE_MODEL", "NAME", "Model that it asks there.", "--model"),
     _option(
-        "--judge-method",
-        "JUDGE_METHOD",
-        "NAME",
-        "all-at-once, step-by-step, binary-search, hypotheses, ... or cascade.",
+        "--judge-gain", "JUDGE_LEAST_GAIN", "SHARE", "Least gain for which it asks, as 0.1; 0 asks of all failures."
     ),
     _option("--judge-budget", "JUDGE_BUDGET_TOKENS", "TOKENS", "Most tokens that it may use."),
     click.Option(

@@ -50,12 +50,14 @@ class JudgingTask:
         deadline_s: When it goes on without one; infinity for a revision. On the worker's clock.
         attempts: How often it took the process down.
         is_out: Its spans went on meanwhile.
+        is_second: Whether a verdict is out, and another opinion is asked for.
     """
 
     part: TracePart[int]
     deadline_s: float
     attempts: int = 0
     is_out: bool = False
+    is_second: bool = False
 
 
 @dataclass(slots=True)

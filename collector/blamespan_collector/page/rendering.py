@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from blamespan.analysis.showing.claims import last_word
 from blamespan.analysis.showing.html_pages import digest_source, load_templates
-from blamespan.analysis.showing.verdicts import verification_text
+from blamespan.analysis.showing.verdicts import opinion_text, verification_text
 from blamespan_collector.page.claim_graph import draw_claims
 from blamespan_collector.page.folding import fold_texts
 from blamespan_collector.page.lanes import lanes_of
@@ -49,6 +49,7 @@ def _environment() -> Environment:
         lanes=lanes_of,
         last_word=last_word,
         verified=verification_text,
+        opinion=opinion_text,
         pairs=lambda values: [(value, value) for value in values],
     )
     environment.globals["inline"] = _inline

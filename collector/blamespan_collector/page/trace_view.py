@@ -11,7 +11,8 @@ from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.known_failures import KnownFailure
 from blamespan.analysis.showing.legible import clean
 from blamespan.analysis.showing.run_view import RunView, view_of
-from blamespan.annotate import is_verdict
+from blamespan.analysis.showing.verdicts import opinion_text
+from blamespan.annotate import is_verdict, read_opinions
 from blamespan.errors import BlamespanError
 from blamespan.rebuilding.continuing import is_waiting, link_to_earlier
 from blamespan.rebuilding.rebuild import rebuild_run
@@ -33,6 +34,7 @@ class LaterVerdict:
         mode: What for, in words.
         abstained: Why it is none, or empty.
         verified: What came of putting the decisive step to the test, or empty.
+        opinions: Who said what, where it combines several opinions.
     """
 
     revision: int
@@ -42,6 +44,12 @@ class LaterVerdict:
     mode: str
     abstained: str
     verified: str = ""
+    opinions: tuple[str, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """What it was judged again with."""
+        return f"a second opinion ({'; '.join(self.opinions)})" if self.opinions else "what came later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +156,5 @@ def _later(span: Span) -> LaterVerdict:
         mode=clean(span.text(words.ERROR_NAME) or ""),
         abstained=clean(span.text(words.ABSTAINED) or ""),
         verified=clean(span.text(words.VERIFIED) or ""),
+        opinions=tuple(clean(opinion_text(opinion)) for opinion in read_opinions(span)),
     )

@@ -205,14 +205,15 @@ class Flow:
         assert scored.verdict is not None
         self._counts.verdicts(scored.verdict.runs)
         part = scored.task.part
+        self.queue.add_second(scored, part.released.revision)
         self._add_part(part, Record(part.trace_id, part.released, scored.digests), scored.outgoing, batch)
 
     def _revise(self, scored: Scored, batch: CommitBatch) -> None:
         """Write a verdict on spans that are out."""
         part = scored.task.part
         noted = self._state.get(part.trace_id)
-        if noted is None:
-            return  # forgotten meanwhile
+        if noted is None or (scored.task.is_second and noted.revision != part.released.revision):
+            return  # forgotten meanwhile, or judged again on more spans
         digests = self._state.verdicts(part.trace_id)
         outgoing: list[Outgoing] = []
         if scored.verdict is None:
@@ -222,6 +223,7 @@ class Flow:
             outgoing = self.queue.write_revision(scored, digests, noted.revision + 1)
             digests = scored.digests
         released: Released[int] = Released(frozenset(), revision=noted.revision + bool(outgoing))
+        self.queue.add_second(scored, released.revision)
         batch.outgoing += outgoing
         batch.records.append(Record(part.trace_id, released, digests, is_revision=True))
         self._counts.add("revisions", bool(outgoing))

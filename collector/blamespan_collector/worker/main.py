@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import shutil
 import sqlite3
@@ -23,7 +24,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan.tracers import Tracer, load_tracer
+from blamespan.tracers import AskingTracer, Tracer, load_maker, load_tracer, split_tracer
 from blamespan_collector.alerting.alerting import Alerting
 from blamespan_collector.alerting.receivers import receivers
 from blamespan_collector.delivering.delivered_rows import Grace
@@ -136,10 +137,16 @@ def _end_as_orphan(worker: Worker) -> None:
     os._exit(1)
 
 
-def _tracer_of(settings: CollectorSettings) -> Tracer:
+def _tracers_of(settings: CollectorSettings) -> tuple[Tracer, AskingTracer | None]:
+    """Load the tracer whose verdicts traces wait for, and the one that gives later ones, if the settings name one."""
+    may_ask = hasattr(getattr(load_maker(settings.tracer), "__self__", None), "wants")
+    if settings.tracer_processes > 1 and not may_ask:  # not loaded here, too
+        return TracerProcesses(settings.tracer, settings.tracer_processes), None
     if settings.tracer_processes == 1:
-        return load_tracer(settings.tracer)
-    return TracerProcesses(settings.tracer, settings.tracer_processes)
+        return split_tracer(load_tracer(settings.tracer))
+    first, second = split_tracer(load_tracer(settings.tracer))
+    name = settings.tracer if second is None else first.identity.name
+    return TracerProcesses(name, settings.tracer_processes), second
 
 
 class Worker:
@@ -173,10 +180,11 @@ class Worker:
         self._woken = threading.Event()
         self._lock = FolderLock(settings.journal, "worker", wait_s=_LOCK_WAIT_S)
         self._sinks = list(destinations(settings) if sinks is None else sinks)
-        self._tracer = load() if load is not None else _tracer_of(settings)
+        self._tracer, self._second = split_tracer(load()) if load is not None else _tracers_of(settings)
         hung_after_s = max(_HUNG_AFTER_S, 2 * settings.deadline_s)
-        self._large_runs_tracer = LargeRunsTracer(settings.tracer, self._tracer.identity, hung_after_s)
-        tracer_of_large_runs: Tracer = load() if load is not None else self._large_runs_tracer
+        name = settings.tracer if self._second is None else self._tracer.identity.name
+        self._large_runs_tracer = LargeRunsTracer(name, self._tracer.identity, hung_after_s)
+        tracer_of_large_runs: Tracer = split_tracer(load())[0] if load is not None else self._large_runs_tracer
         self._counts.expect(self._tracer.identity.name)
         path = settings.journal / "state.db"
         self._state_path = path
@@ -220,14 +228,21 @@ class Worker:
         kinds = self._delivery.kinds
         small = self._make_scorer(self._tracer, self._in_flight[0], feed)
         large = self._make_scorer(tracer_of_large_runs, self._in_flight[1], feed)
-        self._scorers = (small, large)
+        self._scorers = [small, large]
         lanes = (
             JudgingLane(small, lambda part: not is_large(part), (hung_after_s, 0.0)),
             JudgingLane(large, is_large, (2 * hung_after_s, 2 * MAX_S_PER_SPAN)),  # its tracer ends itself before
         )
+        queue = VerdictQueue(self._state, lanes, settings.deadline_s)
+        if self._second is not None:
+            # What is asked about when the process dies is not suspected of it: the tracer only waits for others
+            asking = self._make_scorer(self._second, InFlight(settings.journal / "asking"), feed)
+            self._scorers.append(asking)
+            second = JudgingLane(asking, lambda _: True, (math.inf, 0.0))
+            queue = VerdictQueue(self._state, lanes, settings.deadline_s, second, self._second.wants)
         self._flow = Flow(
             feed,
-            VerdictQueue(self._state, lanes, settings.deadline_s),
+            queue,
             Passthrough(feed.payloads, settings.max_forward_bytes, kinds, self._counts),
             self._state,
             settings.limits,

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
+from blamespan.attribution import Attribution
+from blamespan.trace import MessageActionTrace
 from blamespan_collector.assembling.parts import Released, TracePart
 from blamespan_collector.judging.lanes import JudgingLane
 from blamespan_collector.judging.scorer import MAX_ATTEMPTS, JudgingTask, Scored
@@ -22,6 +25,8 @@ _MAX_WAITING = 512
 """Parts that wait for the tracer before more is read."""
 _MAX_TRACE_BYTES = 64 * 1024 * 1024
 """Larger traces go on without a verdict: to read one takes many times its size in memory."""
+_MAX_SECOND = 512
+"""Traces that wait for another opinion: what more there are keeps the first one."""
 _MAX_OWED = 2048
 """Owed traces held in memory. The others stand in the state, and are looked up there once these are done."""
 
@@ -37,10 +42,20 @@ class VerdictQueue:
         state: Knows all that is owed, and which traces took the process down, also across restarts.
         lanes: Give the verdicts; a trace goes to the first that takes it.
         deadline_s: How long a part waits for its verdict.
+        second: Gives other opinions where a verdict is out; nothing waits for it.
+        wants: Tells whether another opinion on a run is asked for.
     """
 
-    def __init__(self, state: State, lanes: Sequence[JudgingLane], deadline_s: float) -> None:
+    def __init__(
+        self,
+        state: State,
+        lanes: Sequence[JudgingLane],
+        deadline_s: float,
+        second: JudgingLane | None = None,
+        wants: Callable[[MessageActionTrace, Attribution], bool] = lambda _trace, _verdict: False,
+    ) -> None:
         self._state, self._lanes, self._deadline_s = state, lanes, deadline_s
+        self._second, self._wants = second, wants
         self._attempts = state.attempts()
         self._owed: dict[bytes, JudgingTask] = {}
         self._owed_row = 0
@@ -60,7 +75,27 @@ class VerdictQueue:
     @property
     def tasks(self) -> tuple[JudgingTask, ...]:
         """List everything that waits, is being attributed or is owed a verdict."""
-        return (*self._held, *self._owed.values())
+        second = (*self._second.scoring, *self._second.waiting) if self._second is not None else ()
+        return (*self._held, *self._owed.values(), *second)
+
+    def add_second(self, scored: Scored, revision: int) -> bool:
+        """Line a trace up for another opinion, where one is wanted on one of its runs; return whether it is.
+
+        Args:
+            scored: The first one, which is out.
+            revision: Of that verdict.
+        """
+        if self._second is None or scored.verdict is None or scored.task.is_second:
+            return False
+        if not any(self._wants(run.trace, run.attribution) for run in scored.verdict.runs):
+            return False
+        if len(self._second.waiting) >= _MAX_SECOND:
+            _logger.warning("a trace gets no second opinion: %d wait for one", _MAX_SECOND)
+            return False
+        part = replace(scored.task.part, reason="revised")
+        part = replace(part, released=replace(part.released, revision=revision))
+        self._second.waiting.append(JudgingTask(part, math.inf, is_out=True, is_second=True))
+        return True
 
     def can_judge(self, part: TracePart[int]) -> bool:
         """Check whether a part is worth a verdict, and can be read for one."""
@@ -104,7 +139,8 @@ class VerdictQueue:
     def awaited_traces(self) -> set[bytes]:
         """List the traces that are out and get a verdict."""
         being_judged = {task.part.trace_id for task in self._scoring if task.is_out or task.part.reason == "revised"}
-        return being_judged.union(self._owed)
+        second = (*self._second.scoring, *self._second.waiting) if self._second is not None else ()
+        return being_judged.union(self._owed, (task.part.trace_id for task in second))
 
     def take_overdue(self, now_s: float) -> Iterator[JudgingTask]:
         """Yield what a scorer has whose deadline has passed; it is out from then on, and its verdict follows."""
@@ -142,11 +178,13 @@ class VerdictQueue:
         for lane in self._lanes:  # a trace is in one lane at a time, or its verdicts could overtake each other
             for task in lane.submit([task for task in self._owed.values() if task.part.trace_id not in in_lanes]):
                 del self._owed[task.part.trace_id]
+        if self._second is not None:
+            self._second.submit(())
         return self._count_waiting() + len(self._owed) < before
 
     def take_results(self) -> Iterator[Scored]:
         """Yield what the scorers are done with, a batch of each lane at most."""
-        for lane in self._lanes:
+        for lane in (*self._lanes, *([self._second] if self._second is not None else [])):
             yield from lane.results()
 
     def write_revision(self, scored: Scored, digests: frozenset[bytes], revision: int) -> list[Outgoing]:

@@ -60,8 +60,9 @@ def quote_steps(
     shares: Sequence[float],
     doubted: Mapping[int, DoubtedClaim],
     results: Sequence[CheckResult],
+    most: int = _MAX_STEPS,
 ) -> list[Evidence]:
-    """Quote the three most blamed steps, each with the words that most speak against it.
+    """Quote the most blamed steps, each with the words that most speak against it.
 
     These are a contradicted claim with its source, words that break a check, or the likeliest wrong of what the step
     states; of a step that states nothing its last sentence.
@@ -72,6 +73,7 @@ def quote_steps(
         shares: (T,) of the blame.
         doubted: By step, its likeliest wrong claim that a source contradicts.
         results: Of checks.
+        most: Steps that are quoted.
     """
     broken = {
         result.step: result
@@ -86,7 +88,7 @@ def quote_steps(
     least = _LEAST_OF_TOP * max(shares, default=0.0)
     blamed = [step for step, share in enumerate(shares) if share > 0 and share >= least]
     quotes = []
-    for step in sorted(blamed, key=lambda step: (-shares[step], step))[:_MAX_STEPS]:
+    for step in sorted(blamed, key=lambda step: (-shares[step], step))[:most]:
         contradicted, finding = None, ""
         if step in doubted:
             finding = f"claim {doubted[step].contradiction.kind}"

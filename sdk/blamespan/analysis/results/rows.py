@@ -1,13 +1,13 @@
 """A result as one row: what `blamespan analyze` writes as JSON lines and parquet, and how it is read again.
 
 A row is one attributed run. It says who spoke (`tracer`), of what (`source`, `trace_id`, `started`, `duration_s`,
-`service`, `framework`, `task`), and what it says (`verdict` to `abstained`). `content` is the head of the
-decisive step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard`
-lists the steps on which a guard decided while the run went on, `verified` the suspects that were put to the test,
-`instruction_conflicts` where instructions disagree and which of them an agent obeyed, `known_failures` those of the
-user's error schemata that the run shows; runs with the same `likeness` fail alike. `usage` is the run's tokens and, as
-far as prices are known, US dollars; of each agent likewise. `cause` is what the run failed by where no agent is to
-blame: then `agent`, `step` and `mode` are empty.
+`service`, `framework`, `task`), and what it says (`verdict` to `abstained`). `content` is the head of the decisive
+step; `error` is set where the tracer failed on the run, and then `abstained` gives the same reason. `guard` lists the
+steps on which a guard decided while the run went on, `verified` the suspects that were put to the test, `opinions` who
+said what where several were asked, `instruction_conflicts` where instructions disagree and which of them an agent
+obeyed, `known_failures` those of the user's error schemata that the run shows; runs with the same `likeness` fail
+alike. `usage` is the run's tokens and, as far as prices are known, US dollars; of each agent likewise. `cause` is what
+the run failed by where no agent is to blame: then `agent`, `step` and `mode` are empty.
 """
 
 from __future__ import annotations
@@ -67,12 +67,13 @@ ROW_DEFAULTS: Final[Mapping[str, Any]] = {
     "content": None,
     "error": None,
     "likeness": "",
-    "guard": [],
-    "verified": [],
-    "instruction_conflicts": [],
-    "known_failures": [],
     "usage": None,
     "cause": None,
+    "guard": [],
+    "verified": [],
+    "opinions": [],
+    "instruction_conflicts": [],
+    "known_failures": [],
 }
 """Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
 cannot lack."""
@@ -106,12 +107,13 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "content": (str, type(None)),
     "error": (str, type(None)),
     "likeness": str,
-    "guard": list,
-    "verified": list,
-    "instruction_conflicts": list,
-    "known_failures": list,
     "usage": (dict, type(None)),
     "cause": (dict, type(None)),
+    "guard": list,
+    "verified": list,
+    "opinions": list,
+    "instruction_conflicts": list,
+    "known_failures": list,
 }
 _COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -149,12 +151,13 @@ def row_of(
         "content": None if content is None else content[:MAX_HEAD_CHARACTERS],
         "error": error,
         "likeness": likeness_of(trace, verdict, known_here),
-        "guard": [asdict(mark) for mark in read_guard_marks(trace)],
-        "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
-        "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
-        "known_failures": [one.as_json() for one in known],
         "usage": _usage_json(trace),
         "cause": _cause_json(verdict.cause),
+        "guard": [asdict(mark) for mark in read_guard_marks(trace)],
+        "verified": [asdict(item) for item in verdict.verified or read_verifications(trace)],
+        "opinions": [{**asdict(item), "score": round(item.score, 6)} for item in verdict.opinions],
+        "instruction_conflicts": [conflict.as_json() for conflict in conflicts],
+        "known_failures": [one.as_json() for one in known],
     }
 
 
@@ -207,6 +210,7 @@ def arrow_schema() -> Any:
             pa.struct([("step", whole), *((key, text) for key in ("agent", "action", "rule", "kind", "reason"))])
         ),
         "verified": pa.list_(pa.struct([("index", whole), ("outcome", text), *((key, whole) for key in _COUNTED)])),
+        "opinions": pa.list_(pa.struct([("tracer", text), ("step", whole), ("score", number), ("note", text)])),
         "instruction_conflicts": pa.list_(
             pa.struct(
                 [

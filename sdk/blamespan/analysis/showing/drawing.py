@@ -19,6 +19,7 @@ from blamespan.analysis.showing.verdicts import (
     cause_text,
     lead_text,
     mode_text,
+    opinion_text,
     verification_text,
 )
 from blamespan.attribution import Attribution
@@ -99,6 +100,8 @@ class Picture:
             self._print_verdict(self._view.decisive)
         if verdict.tracer.name:
             self._say(f"by {line(verdict.tracer.name)} {line(verdict.tracer.version)}", "dim")
+        for opinion in verdict.opinions:
+            self._say(line(opinion_text(opinion)), "dim")
         for note in self._run.notes:
             self._say(line(note), "yellow")
         for known in self._view.known:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import NO_EVIDENCE, Attribution, Cause, Verification
+from blamespan.attribution import NO_EVIDENCE, Attribution, Cause, Opinion, Verification
 
 MOST_STEPS: Final = 40
 """Steps of one run that are shown without being asked for more."""
@@ -20,6 +20,12 @@ def verification_text(item: Verification) -> str:
     if item.unchanged_repeats:
         text += f", as it was {item.unchanged_succeeded} of {item.unchanged_repeats}"
     return text if item.repeats else item.outcome
+
+
+def opinion_text(item: Opinion) -> str:
+    """Say what one of several says: `auto 0.1: step 4, 0.46`."""
+    said = f"step {item.step}, {item.score:.2f}" if item.step is not None else item.note or "names nobody"
+    return f"{item.tracer}: {said}"
 
 
 def order_text(verdict: Attribution) -> str:

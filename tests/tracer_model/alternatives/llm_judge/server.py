@@ -6,7 +6,7 @@ PLAN is a JSON list of answers; the last one is given again and again. An answer
   takes the decision for decisive in which this text stands;
 - `status`, `headers`, `body`: an HTTP answer as it is; `drop`: hang up; `wait_s`: wait first; `pad`: so many blanks;
 - `stream`: send it as server-sent events in so many pieces; `end`: false to leave out how it ends;
-- `finish`, `usage`, `logprob`: of the answer; `refuses`: refuse questions that carry one of these fields, as 400;
+- `finish`, `usage`: of the answer; `refuses`: refuse questions that carry one of these fields, as 400;
 - `key`: refuse every other key, as 401.
 
 The port is printed; what was asked goes to stderr, one line each, with how many were asked at once.
@@ -29,9 +29,8 @@ busy: list[object] = []
 def found(asked: dict[str, Any], needle: str) -> dict[str, Any]:
     """Answer a question as the schema wants it."""
     document = json.loads(asked["messages"][1]["content"])
-    form = asked["response_format"]["json_schema"]["name"]
     steps = [
-        {"agent": entry["agent"], "first": entry.get("messages", [entry])[0]["step"], **each}
+        {"agent": entry["agent"], **each}
         for entry in document["steps"]
         if entry.get("is_decision", True)
         for each in entry.get("messages", [entry])
@@ -41,26 +40,7 @@ def found(asked: dict[str, Any], needle: str) -> dict[str, Any]:
         {"step": each["step"], "agent": each["agent"], "confidence": 0.9, "modes": ["mast:FM-2.6"], "quote": needle}
         for each in hits[:1]
     ]
-    is_it = bool(hits) and document.get("examined") == hits[0]["first" if form == "step" else "step"]
-    marks = {"reasoning": "It says so.", "confidence": 0.9, "modes": ["mast:FM-2.6"], "quote": needle}
-    return {
-        "verdict": {"reasoning": "", "failed": bool(hits), "confidence": 0.9, "suspects": suspects},
-        "part": {"reasoning": "", "failed": bool(hits), "confidence": 0.9, "suspects": suspects},
-        "step": {**marks, "is_decisive": is_it, "step": hits[0]["step"] if is_it else None},
-        "hypothesis": {**marks, "is_supported": is_it},
-        "modes": marks,
-        "halves": {"reasoning": "", "confidence": 1, "half": _half(document, hits)},
-        "errors": {"reasoning": "", "failed": True, "confidence": 0.9, "errors": [_ERROR] if hits else []},
-        "who": {"reasoning": "", "is_found": bool(hits), **(suspects[0] if hits else {"confidence": 0.1})},
-    }[form]
-
-
-_ERROR = {"mode": "mast:FM-2.6", "confidence": 0.8}
-
-
-def _half(document: dict[str, Any], hits: list[dict[str, Any]]) -> str:
-    first, last = document.get("first_half", (1, 0))
-    return "first" if hits and first <= hits[0]["step"] <= last else "second"
+    return {"reasoning": "", "failed": bool(hits), "confidence": 0.9, "suspects": suspects, "see": []}
 
 
 class Scripted(BaseHTTPRequestHandler):
@@ -94,7 +74,7 @@ class Scripted(BaseHTTPRequestHandler):
         said = found(asked, answer["find"]) if "find" in answer else answer["say"]
         text = said if isinstance(said, str) else json.dumps(said)
         text += " " * answer.get("pad", 0)
-        usage = {"prompt_tokens": 100, "completion_tokens": 10}
+        usage = {"prompt_tokens": 1_000, "completion_tokens": 10}
         end = {"usage": answer["usage"]} if answer.get("usage") else {} if "usage" in answer else {"usage": usage}
         finish = answer.get("finish", "stop")
         if "stream" in answer:
@@ -105,8 +85,6 @@ class Scripted(BaseHTTPRequestHandler):
             lines = [f"data: {json.dumps(event)}\n\n" for event in events]
             return "".join([*lines, "data: [DONE]\n\n" if answer.get("end", True) else ""]).encode()
         choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
-        if "logprob" in answer:
-            choice["logprobs"] = {"content": _weighed(text, answer["logprob"])}
         return json.dumps({"choices": [choice], **end}).encode()
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
@@ -119,16 +97,6 @@ class Scripted(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         return
-
-
-def _weighed(text: str, logprobs: dict[str, float]) -> list[dict[str, Any]]:
-    """Cut a text into tokens, the first true or false being one by itself that weighs as told."""
-    at = min(place for place in (text.find("true"), text.find("false")) if place >= 0)
-    word = "true" if text.startswith("true", at) else "false"
-    top = [{"token": token, "logprob": value} for token, value in logprobs.items()]
-    first = {"token": text[:at], "logprob": 0.0, "top_logprobs": []}
-    middle = {"token": word, "logprob": logprobs[word], "top_logprobs": top}
-    return [first, middle, {"token": text[at + len(word) :], "logprob": 0.0, "top_logprobs": []}]
 
 
 if __name__ == "__main__":

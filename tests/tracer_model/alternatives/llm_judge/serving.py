@@ -14,7 +14,7 @@ from typing import IO, Any
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.alternatives.endpoint import Endpoint
-from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
+from blamespan_tracer.alternatives.llm_judge.settings import Bound, JudgeSettings
 from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
 
 WRONG = "12 times 4 is 84"
@@ -59,7 +59,10 @@ def served(*answers: dict[str, Any]) -> Iterator[Served]:
 def judge(url: str, *, key: str = "secret", timeout_s: float = 60.0, **more: Any) -> JudgeTracer:
     """Make a judge that hardly waits between its attempts."""
     embedded = more.pop("tracer", None)
-    return JudgeTracer(JudgeSettings(Endpoint(url, "small", key, timeout_s), **more), embedded, pause_s=0.01)
+    combinations = more.pop("combinations", ())
+    more["total"] = Bound(more.pop("budget_tokens", None), more.pop("budget_money", None))
+    settings = JudgeSettings(Endpoint(url, "small", key, timeout_s), **more)
+    return JudgeTracer(settings, embedded, combinations, pause_s=0.01)
 
 
 def run(texts: Sequence[tuple[str, str]], *, number: int = 1, task: str = "What is 12 times 4?") -> MessageActionTrace:

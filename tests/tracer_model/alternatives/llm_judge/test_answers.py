@@ -10,7 +10,6 @@ import pytest
 from blamespan.taxonomy import mode
 from blamespan_tracer.alternatives.llm_judge.answers import chance, fields, modes, suspects, truth
 from blamespan_tracer.alternatives.llm_judge.completions import (
-    Completion,
     TokenUsage,
     Unreadable,
     read_completion,
@@ -182,7 +181,7 @@ def test_content_in_parts_is_their_text() -> None:
     parts = [{"type": "thinking", "thinking": "So 2."}, *texts]
     body = json.dumps({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}).encode()
 
-    assert read_completion(body) == Completion('{"a": 1}')
+    assert read_completion(body) == '{"a": 1}'
 
 
 def test_stream_is_read_as_one_answer() -> None:
@@ -191,4 +190,4 @@ def test_stream_is_read_as_one_answer() -> None:
     events.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     lines = "".join(f"event: x\ndata: {json.dumps(each, ensure_ascii=False)}\n\n" for each in events)
 
-    assert read_completion(f": hello\n{lines}data: [DONE]\n".encode()) == Completion("a\u2028b")
+    assert read_completion(f": hello\n{lines}data: [DONE]\n".encode()) == "a\u2028b"

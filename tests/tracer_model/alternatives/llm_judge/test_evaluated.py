@@ -15,14 +15,13 @@ from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served
 N_RUNS, N_RIGHT = 12, 9
 
 
-@pytest.mark.parametrize("method", ["all-at-once", "binary-search"])
-def test_measured_accuracy_is_the_scripted_one(method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_measured_accuracy_is_the_scripted_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Step and agent come out exactly as scripted, and nothing is an abstention."""
     for subset in SUBSETS:
         write(tmp_path / subset)
     monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
     monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", method)
+    monkeypatch.setenv("BLAMESPAN_JUDGE_EMBEDDED", "none")
     with served({"find": WRONG}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
         asked = ["lab", "evaluate", "who-and-when", "--data", str(tmp_path), "--tracer", "judge", "--json"]

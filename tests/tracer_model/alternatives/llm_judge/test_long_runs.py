@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-import pytest
-
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.alternatives.llm_judge import prompts
-from blamespan_tracer.alternatives.llm_judge.settings import METHODS
+from blamespan_tracer.alternatives.llm_judge.shown_run import ShownRun, shown_steps
 from blamespan_tracer.alternatives.rendering import RunDocument, estimated_tokens
 from tests.tracer_model.alternatives.llm_judge.serving import WRONG, judge, run, served, verdict
 
@@ -18,30 +16,6 @@ MANY = [("user", "Count."), *((f"agent{n % 3}", f"number {n}") for n in range(1,
 
 def fits(document: str, tokens: int) -> bool:
     return estimated_tokens(prompts.instructions(prompts.VERDICT, "mast") + document) <= tokens
-
-
-@pytest.mark.parametrize("place", [1, 899])
-def test_binary_search_finds_a_step_among_more_than_it_can_show(place: int) -> None:
-    """Its parts are asked about first; halves are the first and the last number of a stretch that is shown whole."""
-    texts = [*MANY[:place], ("solver", WRONG), *MANY[place + 1 :]]
-    with served({"find": WRONG}) as server:
-        [found] = judge(server.url, method="binary-search", context_tokens=8_000).attribute([run(texts)])
-        asked = [body["messages"][1]["content"] for _, _, body in server.asked()]
-
-    assert found.decisive_step == place
-    assert all(fits(each, 8_000) for each in asked)
-
-
-@pytest.mark.parametrize(("count", "questions"), [(1, 1), (2, 2), (3, 3), (8, 4)])
-def test_binary_search_halves(count: int, questions: int) -> None:
-    """Each question leaves half of the decisions, and the last one is about one of them."""
-    texts = [("user", "?"), *((f"agent{n % 3}", f"number {n}") for n in range(1, count)), ("solver", WRONG)]
-    with served({"find": WRONG}) as server:
-        [found] = judge(server.url, method="binary-search").attribute([run(texts)])
-        asked = [json.loads(body["messages"][1]["content"]) for _, _, body in server.asked()]
-
-    assert (found.decisive_step, len(asked)) == (count, questions)
-    assert [each.get("second_half", [count, count])[1] for each in asked] == [count] * questions
 
 
 def test_what_many_decisions_are_about_is_thinned_out_evenly() -> None:
@@ -56,26 +30,12 @@ def test_what_many_decisions_are_about_is_thinned_out_evenly() -> None:
     assert shown["steps_not_shown"] == 900 - len(labels)
 
 
-def test_step_that_was_left_out_is_no_answer() -> None:
-    """What did not fit into a part cannot be named by an answer about it, whatever was asked."""
-    named = {"reasoning": "", "is_found": True, "step": 0, "agent": None, "confidence": 1, "quote": ""}
-    errors = {"reasoning": "", "failed": True, "confidence": 1, "errors": [{"mode": "X1", "confidence": 1}]}
-    case = RunDocument.of(run(MANY[:700]), 8_000)
-    with served(*[{"say": errors}] * len(case.parts()), {"say": {**named, "step": 699}}) as server:
-        tracer = judge(server.url, method="error-first", context_tokens=8_000, concurrency=1)
-        [found] = tracer.attribute([run(MANY[:700])])
-
-    assert len(case.parts()) > 1
-    assert found.abstained == "the judge's answer does not count: it names step 699, which it was not shown"
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_huge_names_fit_and_are_known(method: str) -> None:
+def test_huge_names_fit_and_are_known() -> None:
     """A name of a million characters is cut in its middle, and an answer that gives it so means its agent."""
     name = "N" * 1_000_000
     trace = run([("user", "Add."), (name, f"So {WRONG}."), ("checker", "Fine.")])
     with served({"find": WRONG}) as server:
-        [found] = judge(server.url, method=method, context_tokens=4_000).attribute([trace])
+        [found] = judge(server.url, context_tokens=4_000).attribute([trace])
         asked = [body["messages"][1]["content"] for _, _, body in server.asked()]
 
     assert found.agents[0].agent == name
@@ -97,9 +57,12 @@ def test_everything_huge_fits() -> None:
     assert (len(decision.results), len(entry["tool_answers"]), entry["tool_answers_not_shown"]) == (1_000, 16, 984)
 
 
-def test_suspect_of_a_part_must_stand_in_it() -> None:
-    """A part's answer that names a step of the run that is in another part does not count."""
-    with served({"say": verdict(880, None)}) as server:
-        [found] = judge(server.url, context_tokens=8_000).attribute([run(MANY)])
+def test_step_that_was_not_shown_is_no_answer() -> None:
+    """An answer that names a step of the run for which there was no room does not count."""
+    trace = run(MANY)
+    shown = shown_steps(ShownRun.of(trace, None, 8_000).question().document)
+    hidden = next(step for step in range(1, 900) if step not in shown)
+    with served({"say": verdict(hidden, None)}) as server:
+        [found] = judge(server.url, context_tokens=8_000).attribute([trace])
 
-    assert found.abstained == "the judge's answer does not count: it names step 880, which it was not shown"
+    assert found.abstained == f"the judge's answer does not count: it names step {hidden}, which it was not shown"

@@ -23,7 +23,7 @@ from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.endpoint import Endpoint
 from blamespan_tracer.alternatives.llm_judge.budget import ACCOUNT, BudgetSpent, TokenBudget, shared_account
-from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
+from blamespan_tracer.alternatives.llm_judge.settings import Bound, JudgeSettings
 from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
 from tests.tracer_model.alternatives.llm_judge.serving import SUM, judge, runs, served, verdict
 
@@ -37,6 +37,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
     monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     monkeypatch.setenv(ACCOUNT, "")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_EMBEDDED", "none")
 
 
 def judging(url: str, cache: Path, account: Path) -> subprocess.Popen[str]:
@@ -107,10 +108,10 @@ def test_tracers_of_one_process_begin_new_accounts(monkeypatch: pytest.MonkeyPat
 
 def test_account_outlives_its_process(tmp_path: Path) -> None:
     """What was held back by a process that is gone stays held back: it may have been paid for."""
-    before = TokenBudget(100, account=tmp_path / "account")
+    before = TokenBudget(Bound(100), account=tmp_path / "account")
     gone = before.reserve(30, 20)
     gone.__enter__()
-    after = TokenBudget(100, account=tmp_path / "account")
+    after = TokenBudget(Bound(100), account=tmp_path / "account")
 
     with pytest.raises(BudgetSpent, match="the budget of 100 tokens is spent"):
         after.reserve(40, 20).__enter__()

@@ -14,6 +14,7 @@ from blamespan.errors import ConfigError
 from blamespan.plugins import load_part
 from blamespan.rebuilding.emit import emit
 from blamespan.tracers import load_tracer
+from blamespan_tracer.alternatives.llm_judge.prompts import VERSION
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from blamespan_tracer.command_options import JUDGE_OPTIONS
 from tests.tracer_model.alternatives.llm_judge.serving import SUM, served, verdict
@@ -30,19 +31,19 @@ def url(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_variables_are_read(monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> None:
     """Each has a default; the cache is the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", "cascade:binary-search")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_BUDGET_TOKENS_RUN", "9000")
     monkeypatch.setenv("BLAMESPAN_JUDGE_KEY", "secret\n")
     monkeypatch.setenv("BLAMESPAN_TRACER_DEADLINE_S", "50")
 
     found = JudgeSettings.from_environment()
 
-    assert (found.endpoint.url, found.endpoint.key, found.method, found.embedded) == (
+    assert (found.endpoint.url, found.endpoint.key, found.per_run.tokens, found.embedded) == (
         url,
         "secret",
-        "binary-search",
+        9_000,
         "auto",
     )
-    assert (found.cache, found.deadline_s) == (tmp_path / "blamespan" / "judge", 50.0)
+    assert (found.cache, found.deadline_s) == (tmp_path / "blamespan" / "judge", None)
     assert "secret" not in repr(found)
 
 
@@ -52,15 +53,16 @@ def test_variables_are_read(monkeypatch: pytest.MonkeyPatch, url: str, tmp_path:
         ("URL", "localhost:8000", "BLAMESPAN_JUDGE_URL must be an http(s) URL, got 'localhost:8000'"),
         ("MODEL", "", "BLAMESPAN_JUDGE_MODEL must name a model, got nothing"),
         ("KEY", "söcret", "BLAMESPAN_JUDGE_KEY must be ASCII without blanks, got something else"),
-        ("METHOD", "binary", "got 'binary'. Did you mean 'binary-search'?"),
-        ("METHOD", "cascade:all-at-onc", "got 'cascade:all-at-onc'. Did you mean 'cascade:all-at-once'?"),
+        ("METHOD", "cascade", "expected no BLAMESPAN_JUDGE_METHOD, which is no more, got 'cascade'. Leave it out"),
         ("TAXONOMY", "trail", "BLAMESPAN_JUDGE_TAXONOMY must be mast or aegis, got 'trail'"),
-        ("SURE_FROM", "60", "BLAMESPAN_JUDGE_SURE_FROM must be a number from 0 to 1, got '60'"),
+        ("SURE_FROM", "0.6", "which is no more, got '0.6'. Set BLAMESPAN_JUDGE_LEAST_GAIN instead"),
+        ("LEAST_GAIN", "10", "BLAMESPAN_JUDGE_LEAST_GAIN must be a number from 0 to 1, got '10'"),
         ("CONCURRENCY", "0", "BLAMESPAN_JUDGE_CONCURRENCY must be a whole number from 1 to 256, got '0'"),
         ("CONTEXT_TOKENS", "lots", "BLAMESPAN_JUDGE_CONTEXT_TOKENS must be a whole number from 4000"),
         ("BUDGET_TOKENS", "1e6", "BLAMESPAN_JUDGE_BUDGET_TOKENS must be a whole number from 0"),
         ("BUDGET_MONEY", "nan", "BLAMESPAN_JUDGE_BUDGET_MONEY must be a number of at least 0, got 'nan'"),
         ("BUDGET_MONEY", "5", "BLAMESPAN_JUDGE_BUDGET_MONEY needs prices to count by, got none"),
+        ("BUDGET_MONEY_HOUR", "5", "BLAMESPAN_JUDGE_BUDGET_MONEY_HOUR needs prices to count by, got none"),
         ("DEADLINE_S", "soon", "BLAMESPAN_JUDGE_DEADLINE_S must be a number of at least 0, got 'soon'"),
     ],
 )
@@ -73,28 +75,27 @@ def test_wrong_variable_is_said(monkeypatch: pytest.MonkeyPatch, name: str, valu
     assert said in str(raised.value)
 
 
-def test_cascade_does_not_ask_itself_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_does_not_ask_itself_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge before the judge would go on for ever."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", "cascade")
     monkeypatch.setenv("BLAMESPAN_JUDGE_EMBEDDED", "judge")
 
-    with pytest.raises(ConfigError, match="BLAMESPAN_JUDGE_EMBEDDED must be a tracer to ask first, got 'judge' itself"):
+    with pytest.raises(
+        ConfigError, match="BLAMESPAN_JUDGE_EMBEDDED must be a tracer to ask first, or none, got 'judge' itself"
+    ):
         JudgeSettings.from_environment()
 
 
 def test_tracer_is_found_by_name_and_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its version names the method and the model: enough to know whose word a verdict is."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", "cascade")
-
+    """Its version names prompts, model and embedded tracer: enough to know whose word a verdict is."""
     identity = load_tracer("judge").identity
 
     assert identity.name == "judge"
-    assert identity.version.endswith(" cascade:all-at-once small")
+    assert f" prompts {VERSION} small + auto " in identity.version
 
 
 def test_flags_are_other_spellings_of_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flag wins over its variable; without it the variable stays; there is none for the key."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_METHOD", "step-by-step")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_LEAST_GAIN", "0.3")
     monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "somewhere")
     found: list[JudgeSettings] = []
     command = Command("x", callback=lambda: found.append(JudgeSettings.from_environment()), params=list(JUDGE_OPTIONS))
@@ -102,7 +103,7 @@ def test_flags_are_other_spellings_of_the_variables(monkeypatch: pytest.MonkeyPa
     CliRunner().invoke(command, ["--judge-url", "http://x/v1", "--model", "m", "--no-cache"], catch_exceptions=False)
 
     assert load_part("judge_options") is JUDGE_OPTIONS
-    assert (found[0].endpoint.url, found[0].endpoint.model, found[0].method) == ("http://x/v1", "m", "step-by-step")
+    assert (found[0].endpoint.url, found[0].endpoint.model, found[0].least_gain) == ("http://x/v1", "m", 0.3)
     assert found[0].cache is None
     assert not [option for option in JUDGE_OPTIONS if "key" in option.opts[0]]
 
@@ -127,16 +128,20 @@ def test_analyze_takes_the_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     )
     with served({"say": verdict()}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
-        done = CliRunner().invoke(cli, ["analyze", str(path), "--tracer", "judge", "--json"], catch_exceptions=False)
+        asked = ["analyze", str(path), "--tracer", "judge", "--judge-gain", "0", "--json"]
+        done = CliRunner().invoke(cli, asked, catch_exceptions=False)
 
     found = json.loads(done.stdout)
     assert (found["agent"], found["step"], found["tracer"]["name"]) == ("solver", 2, "judge")
+    assert [opinion["step"] for opinion in found["opinions"]][1] == 2
+    assert "1 of 1 runs asked about" in done.stderr
 
 
 def test_collector_gets_a_verdict_or_its_reason_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What judges in the collector takes the judge as any tracer; a slow endpoint costs no more than the deadline."""
     annotator = pytest.importorskip("blamespan_collector.judging.annotator")
     monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
+    monkeypatch.setenv("BLAMESPAN_JUDGE_EMBEDDED", "none")
     spans = emit(SUM)
     with served({"say": verdict()}, {"say": verdict(), "wait_s": 3}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)

@@ -9,37 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from blamespan.analysis.showing.legible import printable
-from blamespan.attribution import Attribution
+from blamespan.attribution import Attribution, Evidence
 from blamespan.errors import ConfigError
 from blamespan.importing.files import read_bytes
 from blamespan.plugins import require
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.rerun.feedback.writing import feedback_at
 from blamespan_lab.rerun.playback import Correction
-from blamespan_tracer.alternatives.llm_judge.answers import fields
-from blamespan_tracer.alternatives.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
-from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unreadable
-from blamespan_tracer.alternatives.llm_judge.prompts import Form
+from blamespan_tracer.alternatives.llm_judge.client import JudgeClient
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
-from blamespan_tracer.alternatives.rendering import RunDocument
-
-_MOST_CHARS = 20_000
-
-CORRECTION = Form(
-    "correction",
-    """\
-The step whose number stands in `examined` is suspected to have made the run fail. Write what its agent should have \
-said there instead, from what it knew at that moment (`message`): the whole message, in the form that the step has. \
-Where the step calls a tool, write the call as it stands there, name and JSON arguments: name({"key": "value"}). \
-Where the step is right as it is, repeat it word for word.""",
-    {
-        "type": "object",
-        "properties": {"reasoning": {"type": "string"}, "message": {"type": "string"}},
-        "required": ["reasoning", "message"],
-        "additionalProperties": False,
-    },
-)
 
 
 class NoCorrection(Exception):
@@ -86,23 +64,25 @@ class JudgedCorrections:
 
     source, cost = "judge", 1
 
-    def __init__(self, trace: MessageActionTrace, settings: JudgeSettings, *, pause_s: float = 0.5) -> None:
+    def __init__(
+        self, trace: MessageActionTrace, verdict: Attribution, settings: JudgeSettings, *, pause_s: float = 0.5
+    ) -> None:
         self._trace = trace
+        self._verdict = verdict
         self._settings = settings
         self._client = JudgeClient(settings, pause_s=pause_s)
 
     def write(self, step: int) -> Correction:
         """Ask for it."""
         from blamespan_tracer.alternatives.llm_judge.budget import Unanswered
+        from blamespan_tracer.alternatives.llm_judge.correction import ask_correction
 
-        case = RunDocument.of(self._trace, self._settings.context_tokens)
-        document = case.document(case.decisions, {step}, examined=step)
-        question = JudgeQuestion(CORRECTION, document)
+        finding = next((_format_finding(item) for item in self._verdict.evidence if item.index == step), "")
         try:
-            text = self._client.ask(question, _read_message, Deadline.after(self._settings.deadline_s))
+            correction = ask_correction(self._client, self._settings, self._trace, step, finding)
         except Unanswered as error:
             raise NoCorrection(f"the judge gave no correction: {error}") from error
-        return Correction(step, text)
+        return Correction(step, correction.message)
 
 
 class AskAgain:
@@ -138,7 +118,7 @@ def correction_sources(
     if (by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "feedback")) == "feedback":
         return [UserCorrections(texts), AskAgain(trace, verdict)]
     require("httpx", "collector")
-    return [UserCorrections(texts), JudgedCorrections(trace, JudgeSettings.from_environment())]
+    return [UserCorrections(texts), JudgedCorrections(trace, verdict, JudgeSettings.from_environment())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +200,6 @@ def _text_in(path: Path) -> str:
         raise ConfigError(f"expected a file of UTF-8 text, got {str(path)!r}: {error}. Save it as UTF-8") from error
 
 
-def _read_message(answer: Completion) -> str:
-    text = fields(answer.text).get("message")
-    plain = text if isinstance(text, str) and printable(text).strip() else ""
-    if not plain or len(plain) > _MOST_CHARS:
-        raise Unreadable(f"'message' must be a text of at most {_MOST_CHARS} characters")
-    return plain
+def _format_finding(item: Evidence) -> str:
+    against = "" if item.contradicts is None else f" It contradicts: {item.contradicts.quote}"
+    return f"{item.quote}{against}"

@@ -9,26 +9,12 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.rerun.feedback.writing import Feedback
 from blamespan_tracer.alternatives.llm_judge.answers import fields
 from blamespan_tracer.alternatives.llm_judge.client import Deadline, JudgeClient, JudgeQuestion
-from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unreadable
-from blamespan_tracer.alternatives.llm_judge.prompts import Form
+from blamespan_tracer.alternatives.llm_judge.completions import Unreadable
+from blamespan_tracer.alternatives.llm_judge.prompts import ADVICE
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from blamespan_tracer.alternatives.rendering import RunDocument
 
 _MOST_CHARS = 1_000
-
-ADVICE = Form(
-    "advice",
-    """\
-The step whose number stands in `examined` was found to be the decisive one. Write what its agent should do \
-instead in the next attempt at the same task, in at most three sentences, in English, so that it helps without this \
-record (`advice`). Say how to proceed; do not give the answer of the task, and do not name agents or steps.""",
-    {
-        "type": "object",
-        "properties": {"reasoning": {"type": "string"}, "advice": {"type": "string"}},
-        "required": ["reasoning", "advice"],
-        "additionalProperties": False,
-    },
-)
 
 
 class JudgedAdvice:
@@ -53,8 +39,8 @@ class JudgedAdvice:
         return replace(feedback, advice=advice, by="judge")
 
 
-def _advice(answer: Completion) -> str:
-    text = fields(answer.text).get("advice")
+def _advice(answer: str) -> str:
+    text = fields(answer).get("advice")
     plain = printable(text) if isinstance(text, str) else ""
     if not plain or len(plain) > _MOST_CHARS:
         raise Unreadable(f"'advice' must be a text of at most {_MOST_CHARS} characters")

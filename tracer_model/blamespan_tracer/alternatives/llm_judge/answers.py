@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import ErrorMode, mode
+from blamespan.trace import Step
 from blamespan_tracer.alternatives.llm_judge.completions import Unreadable
 from blamespan_tracer.alternatives.rendering import RunDocument, shown_name
 from blamespan_tracer.modes import MAS_FIRE
@@ -26,6 +27,7 @@ _CHANCE = re.compile(r"\s*(\d{1,3}(?:[.,]\d{1,9})?)\s*(%?)\s*")
 _SUFFIX = re.compile(r"\s*\([^()]*\)\s*\Z")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _MOST_SUSPECTS = 10
+_MOST_SEEN = 12
 _MOST_STEPS = 10**9
 _MOST_MODES = 5
 _MOST_QUOTE_CHARS = 300
@@ -55,10 +57,32 @@ class Diagnosis:
     Attributes:
         chance_failed: How likely it failed by an agent's fault, 0..1.
         suspects: The likeliest first; empty where nobody is at fault.
+        see: Numbers of the steps that it wants to see in full before it is sure.
     """
 
     chance_failed: float
     suspects: tuple[Suspect, ...] = ()
+    see: tuple[int, ...] = ()
+
+
+def read_diagnosis(text: str, case: RunDocument, offered: Sequence[str], shown: Collection[int]) -> Diagnosis:
+    """Read the answer to a question about a run.
+
+    Args:
+        text: The answer.
+        case: The run.
+        offered: Codes of the modes that were offered.
+        shown: Numbers of the steps that were shown.
+
+    Raises:
+        Unreadable: if it is none, or names what was not shown.
+    """
+    record = fields(text)
+    failed, sure = truth(record, "failed"), chance(record)
+    asked = record.get("see")
+    numbers = [_parse_integer(value) for value in asked] if isinstance(asked, list) else []
+    see = dict.fromkeys(number for number in numbers[:_MOST_SEEN] if number is not None and number in case.by_step)
+    return Diagnosis(sure if failed else 1.0 - sure, suspects(record, case, offered, shown), tuple(see))
 
 
 def fields(text: str) -> dict[str, Any]:
@@ -139,21 +163,6 @@ def step(record: Mapping[str, Any], case: RunDocument, shown: Collection[int] | 
     return number
 
 
-def step_among(record: Mapping[str, Any], steps: Collection[int]) -> int:
-    """Read which of the *steps* of one decision is meant; where there is but one, nothing need be value.
-
-    Raises:
-        Unreadable: if it is none of them.
-    """
-    value = record.get("step")
-    if value is None and len(steps) == 1:
-        return next(iter(steps))
-    number = _parse_integer(value)
-    if number is None or number not in steps:
-        raise Unreadable(f"'step' must be the number of a step of the decision examined, got {_shorten(value)}")
-    return number
-
-
 def suspects(
     record: Mapping[str, Any], case: RunDocument, offered: Sequence[str], shown: Collection[int] | None = None
 ) -> tuple[Suspect, ...]:
@@ -187,11 +196,11 @@ def modes(record: Mapping[str, Any], offered: Sequence[str]) -> tuple[ErrorMode,
     """Read the modes that are of the list, each once; others are left out."""
     value = record.get("modes")
     listed = value if isinstance(value, list) else [value]
-    known = [one_mode(code, offered) for code in listed[:_MOST_MODES]]
+    known = [_one_mode(code, offered) for code in listed[:_MOST_MODES]]
     return tuple(dict.fromkeys(error_mode for error_mode in known if error_mode is not None))
 
 
-def one_mode(value: object, offered: Sequence[str]) -> ErrorMode | None:
+def _one_mode(value: object, offered: Sequence[str]) -> ErrorMode | None:
     """Read a mode by its code, with or without its taxonomy, by its name, or by what MAS-FIRE calls it."""
     if not isinstance(value, str):
         return None
@@ -286,3 +295,14 @@ def _shorten(value: object) -> str:
     """Return a value, short and on one line, for a message: it may quote a run."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def find_quote(step: Step, quote: str) -> str:
+    """Return *quote* as it stands in a step, or nothing; blanks and line ends may differ."""
+    words = quote.split()
+    if not words:
+        return ""
+    if quote in step.content:
+        return quote[:_MOST_QUOTE_CHARS]
+    match = re.search(r"\s+".join(map(re.escape, words)), step.content)
+    return match[0][:_MOST_QUOTE_CHARS] if match else ""

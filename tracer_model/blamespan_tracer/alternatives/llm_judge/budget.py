@@ -1,6 +1,7 @@
-"""What questions cost: estimated before they are asked, counted by the server's figures after, bounded by a budget.
+"""What questions cost: estimated before they are asked, counted by the server's figures after, bounded by budgets.
 
-Counts stand in an account, a SQLite database: one in memory, or a file that several processes share.
+Counts stand in an account, a SQLite database: one in memory, or a file that several processes share. There is a bound
+for the account as a whole, one for each hour of it, and one for each run.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import os
 import sqlite3
 import tempfile
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +23,7 @@ from blamespan.errors import ConfigError
 from blamespan.sqlite_files import transaction
 from blamespan_tracer.alternatives.endpoint import JUDGE
 from blamespan_tracer.alternatives.llm_judge.completions import TokenUsage
+from blamespan_tracer.alternatives.llm_judge.settings import UNBOUNDED, Bound
 
 ACCOUNT = f"{JUDGE}_ACCOUNT"
 """Names the file in which this process and those it starts count together."""
@@ -30,6 +33,7 @@ _WAIT_S = 30.0
 """For others that write."""
 
 _SHORT_ANSWER_TOKENS = 200
+_HOUR_S = 3600
 
 _own_accounts: dict[int, str] = {}
 """The account that a process made last, by its id: its next tracer begins a new one, while a child takes part in it."""
@@ -65,6 +69,14 @@ class TokenReservation:
 
 
 @dataclass
+class RunSpending:
+    """What one run has cost so far, at most: what was asked about it counts as reserved until it is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass
 class TokenBudget:
     """What may be spent and what was, for many threads at once, and for all processes that share its account.
 
@@ -72,8 +84,9 @@ class TokenBudget:
     back: it may have been paid for.
 
     Attributes:
-        budget_tokens: Most tokens in all; None without a bound.
-        budget_money: Most money in all; None without a bound.
+        total: Bound of all that the account holds.
+        hourly: Bound of what it holds of the clock's present hour, UTC.
+        per_run: Bound of what is asked about one run.
         price_in: Of a million tokens of questions.
         price_out: Of a million tokens of answers.
         account: File that is shared; None for one that nobody else sees.
@@ -82,8 +95,9 @@ class TokenBudget:
         ConfigError: if the file cannot be used.
     """
 
-    budget_tokens: int | None = None
-    budget_money: float | None = None
+    total: Bound = UNBOUNDED
+    hourly: Bound = UNBOUNDED
+    per_run: Bound = UNBOUNDED
     price_in: float = 0.0
     price_out: float = 0.0
     account: Path | None = None
@@ -124,63 +138,90 @@ class TokenBudget:
         self._add({what: how_many})
 
     @contextmanager
-    def reserve(self, input_tokens: int, output_tokens: int) -> Iterator[TokenReservation]:
+    def reserve(
+        self, input_tokens: int, output_tokens: int, run: RunSpending | None = None
+    ) -> Iterator[TokenReservation]:
         """Hold back what a question may cost at most while it is asked; then count what it did.
 
         A question that was turned down, or never got there, counts as free. One whose answer does not say what it cost,
         or never came, counts as estimated.
 
+        Args:
+            input_tokens: Estimated.
+            output_tokens: At most.
+            run: What the run has cost that is asked about; None where its bound does not matter.
+
         Raises:
-            BudgetSpent: if that could go over the budget.
+            BudgetSpent: if that could go over a bound.
             Unanswered: if the account cannot be kept.
         """
-        self._hold(input_tokens, output_tokens)
+        if run is not None:
+            asked = run.input_tokens + input_tokens, run.output_tokens + output_tokens
+            self._refuse_over(self.per_run, *asked, "of a run ")
+        hour = int(time.time() // _HOUR_S)
+        self._hold(hour, input_tokens, output_tokens)
         reservation = TokenReservation(input_tokens, output_tokens)
         try:
             yield reservation
         finally:
-            self._settle(reservation, {"held_input": -input_tokens, "held_output": -output_tokens})
+            self._settle(reservation, hour, input_tokens, output_tokens, run)
 
-    def _hold(self, input_tokens: int, output_tokens: int) -> None:
+    def _hold(self, hour: int, input_tokens: int, output_tokens: int) -> None:
         try:
             with self._lock, transaction(self._database):
                 counts = self._read()
-                tokens_in = counts["input"] + counts["held_input"] + input_tokens
-                tokens_out = counts["output"] + counts["held_output"] + output_tokens
-                if self.budget_tokens is not None and tokens_in + tokens_out > self.budget_tokens:
-                    raise BudgetSpent(f"the budget of {self.budget_tokens:,} tokens is spent")
-                if self.budget_money is not None and self.cost(tokens_in, tokens_out) > self.budget_money:
-                    raise BudgetSpent(f"the budget of {self.budget_money:g} is spent")
-                self._write({"held_input": input_tokens, "held_output": output_tokens})
+                for bound, prefix, name in ((self.total, "", ""), (self.hourly, f"{hour}/", "of this hour ")):
+                    tokens_in, tokens_out = (
+                        counts[f"{prefix}{side}"] + counts[f"{prefix}held_{side}"] for side in ("input", "output")
+                    )
+                    self._refuse_over(bound, tokens_in + input_tokens, tokens_out + output_tokens, name)
+                self._write({"held_input": input_tokens, "held_output": output_tokens}, hour)
+                self._database.execute("DELETE FROM counts WHERE what GLOB '[0-9]*' AND CAST(what AS INTEGER) < ?",
+                                       (hour - 1,))  # fmt: skip
         except sqlite3.Error as error:
             raise Unanswered(f"the judge's account cannot be kept: {error}") from error
 
-    def _settle(self, reservation: TokenReservation, counts: dict[str, int]) -> None:
+    def _refuse_over(self, bound: Bound, input_tokens: int, output_tokens: int, name: str) -> None:
+        if bound.tokens is not None and input_tokens + output_tokens > bound.tokens:
+            raise BudgetSpent(f"the budget {name}of {bound.tokens:,} tokens is spent")
+        if bound.money is not None and self.cost(input_tokens, output_tokens) > bound.money:
+            raise BudgetSpent(f"the budget {name}of {bound.money:g} is spent")
+
+    def _settle(
+        self, reservation: TokenReservation, hour: int, input_tokens: int, output_tokens: int, run: RunSpending | None
+    ) -> None:
+        hourly = {"held_input": -input_tokens, "held_output": -output_tokens}
+        counts: dict[str, int] = {}
         if reservation.is_answered or reservation.is_lost:
             used = reservation.used or TokenUsage(reservation.input_tokens, reservation.output_tokens)
-            counts = {**counts, "questions": int(reservation.is_answered), "lost": int(reservation.is_lost)}
-            counts |= {"input": used.input_tokens, "output": used.output_tokens}
+            if run is not None:
+                run.input_tokens += used.input_tokens
+                run.output_tokens += used.output_tokens
+            hourly |= {"input": used.input_tokens, "output": used.output_tokens}
+            counts |= {"questions": int(reservation.is_answered), "lost": int(reservation.is_lost)}
             if reservation.used is None:
                 counts["estimated"] = used.input_tokens + used.output_tokens
             else:
                 counts |= {"foreseen": reservation.input_tokens, "told": 1}
                 counts |= {"told_input": used.input_tokens, "told_output": used.output_tokens}
+        self._add(hourly, hour)
         self._add(counts)
 
-    def _add(self, counts: dict[str, int]) -> None:
+    def _add(self, counts: Mapping[str, int], hour: int | None = None) -> None:
         try:
             with self._lock, transaction(self._database):
-                self._write(counts)
+                self._write(counts, hour)
         except sqlite3.Error as error:  # nothing that is under way should end for it; what comes next will
             _log.warning("the judge's account cannot be kept: %s", error)
 
     def _read(self) -> Counter[str]:
         return Counter(dict(self._database.execute("SELECT what, number FROM counts")))
 
-    def _write(self, counts: dict[str, int]) -> None:
+    def _write(self, counts: Mapping[str, int], hour: int | None = None) -> None:
+        rows = [(what, n) for what, n in counts.items() if n]
+        rows += [(f"{hour}/{what}", n) for what, n in rows] if hour is not None else []
         self._database.executemany(
-            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = number + excluded.number",
-            counts.items(),
+            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = number + excluded.number", rows
         )
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from blamespan_tracer.alternatives.endpoint import Endpoint, EndpointError
-from blamespan_tracer.alternatives.llm_judge.budget import TokenBudget, Unanswered
-from blamespan_tracer.alternatives.llm_judge.completions import Completion, Unreadable, read_completion, read_usage
+from blamespan_tracer.alternatives.llm_judge.budget import RunSpending, TokenBudget, Unanswered
+from blamespan_tracer.alternatives.llm_judge.completions import TokenUsage, Unreadable, read_completion, read_usage
 from blamespan_tracer.alternatives.llm_judge.prompts import AGAIN, Form, instructions
-from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
+from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings, JudgeTaxonomy
 from blamespan_tracer.alternatives.rendering import estimated_tokens
 
 _log = logging.getLogger(__name__)
@@ -48,18 +48,16 @@ _HINTS = {
     404: "check BLAMESPAN_JUDGE_URL and BLAMESPAN_JUDGE_MODEL",
 }
 
-_NAMES = ("logprobs", "max_tokens", "max_completion_tokens", "temperature", "response_format")
+_NAMES = ("max_tokens", "max_completion_tokens", "temperature", "response_format")
 """In the order in which they are done without, where a server does not say what it dislikes."""
 _INSTEAD = {"max_completion_tokens": "max_tokens"}
 """What is only asked with once another was refused by its name: the same by its newer one."""
 _LOST = {
-    "logprobs": "how sure the judge is, is what it says rather than what its tokens weigh",
     "max_completion_tokens": "answers may be as long as the server likes",
     "temperature": "answers may differ from time to time",
     "response_format": "answers are not held to a JSON schema; they are read as strictly",
 }
 _WORDS = {
-    "logprobs": ("logprobs",),
     "max_tokens": ("max_tokens",),
     "max_completion_tokens": ("max_completion_tokens",),
     "temperature": ("temperature", "seed"),
@@ -72,7 +70,10 @@ _REFUSALS = (400, 415, 422, 501)
 _OTHER = (0, 401, 403, 429)
 """No answer at all, a wrong key, too many questions: not because of what a question carries."""
 
-_CACHE_FORMAT = 1
+_LEAST_COUNTED, _MOST_COUNTED = 6, 4
+"""A server counts a sixth of our estimate at least, which is from above, and four times it at most."""
+
+_CACHE_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +83,22 @@ class JudgeQuestion:
     Attributes:
         form: What is asked, and the form of the answer.
         document: What the model is shown, as JSON.
+        note: What else the instructions end with.
     """
 
     form: Form
     document: str
+    note: str = ""
+
+    def prompt(self, taxonomy: JudgeTaxonomy) -> str:
+        """Write the instructions."""
+        return "\n\n".join(filter(None, (instructions(self.form, taxonomy), self.note)))
 
 
 class Ask(Protocol):
     """Puts questions."""
 
-    def __call__(self, question: JudgeQuestion, read: Callable[[Completion], T]) -> T:
+    def __call__(self, question: JudgeQuestion, read: Callable[[str], T]) -> T:
         """Return what *read* makes of the answer.
 
         Raises:
@@ -142,18 +149,35 @@ class JudgeClient:
         self._pause_s = pause_s
         self._breaker = _CircuitBreaker()
         self.budget = TokenBudget(
-            settings.budget_tokens, settings.budget_money, settings.price_in, settings.price_out, settings.account
+            settings.total,
+            settings.hourly,
+            settings.per_run,
+            settings.price_in,
+            settings.price_out,
+            settings.account,
         )
 
-    def ask(self, question: JudgeQuestion, read: Callable[[Completion], T], deadline: Deadline) -> T:
+    def ask(
+        self,
+        question: JudgeQuestion,
+        read: Callable[[str], T],
+        deadline: Deadline,
+        run: RunSpending | None = None,
+    ) -> T:
         """Put a question, once more where the first answer cannot be read.
 
         Only answers that can be read are kept.
 
+        Args:
+            question: It.
+            read: Returns what counts of an answer, or raises `Unreadable`.
+            deadline: When the answer must be there.
+            run: What was spent so far on the run that it is about.
+
         Raises:
             Unanswered: if there is none that *read* can read.
         """
-        prompt = instructions(question.form, self._settings.taxonomy)
+        prompt = question.prompt(self._settings.taxonomy)
         key = _cache_key({**self._request(question, prompt), "url": self._endpoint.url, "form": question.form.schema})
         cached = self._cache.get(key)
         if cached is not None:
@@ -167,7 +191,8 @@ class JudgeClient:
         trouble = Unreadable("it is none")
         for reading in range(_READINGS):
             try:
-                answer = self._ask_with_retries(question, prompt if reading == 0 else f"{prompt}\n\n{AGAIN}", deadline)
+                told = prompt if reading == 0 else f"{prompt}\n\n{AGAIN}"
+                answer = self._ask_with_retries(question, told, deadline, run)
                 result = read(answer)
             except Unreadable as error:
                 trouble = error
@@ -177,12 +202,14 @@ class JudgeClient:
             return result
         raise Unanswered(f"the judge's answer does not count: {trouble}") from trouble
 
-    def _ask_with_retries(self, question: JudgeQuestion, prompt: str, deadline: Deadline) -> Completion:
+    def _ask_with_retries(
+        self, question: JudgeQuestion, prompt: str, deadline: Deadline, run: RunSpending | None
+    ) -> str:
         failure = EndpointError("nothing")
         for attempt in range(_ATTEMPTS):
             self._breaker.check()
             try:
-                answer = self._ask_once(question, prompt, deadline)
+                answer = self._ask_once(question, prompt, deadline, run)
             except EndpointError as error:
                 failure = error
                 self.budget.count("refused")
@@ -201,7 +228,7 @@ class JudgeClient:
         self._breaker.record_failure(reason, for_good=failure.status in _HINTS, counts=is_silent)
         raise Unanswered(reason)
 
-    def _ask_once(self, question: JudgeQuestion, prompt: str, deadline: Deadline) -> Completion:
+    def _ask_once(self, question: JudgeQuestion, prompt: str, deadline: Deadline, run: RunSpending | None) -> str:
         """Put a question; without what the server turns out not to take, as long as there is such a thing."""
         while True:
             optional = self._features.choose()
@@ -211,7 +238,7 @@ class JudgeClient:
             }
             timeout_s = min(self._endpoint.timeout_s, deadline.left_s())
             try:
-                body = self._pay(request, estimated_tokens(prompt + question.document), timeout_s)
+                body = self._pay(request, estimated_tokens(prompt + question.document), timeout_s, run)
             except EndpointError as error:
                 if not self._features.drop_refused(optional, error):
                     raise
@@ -219,8 +246,9 @@ class JudgeClient:
             self._features.record_success(optional)
             return read_completion(body)
 
-    def _pay(self, request: dict[str, object], input_tokens: int, timeout_s: float) -> bytes:
-        with self.budget.reserve(input_tokens, self._settings.answer_tokens) as reservation:
+    def _pay(self, request: dict[str, object], input_tokens: int, timeout_s: float, run: RunSpending | None) -> bytes:
+        most = self._settings.answer_tokens
+        with self.budget.reserve(input_tokens, most, run) as reservation:
             try:
                 body = replace(self._endpoint, timeout_s=timeout_s).ask(request)
             except EndpointError as error:
@@ -230,7 +258,12 @@ class JudgeClient:
             try:
                 reservation.used = read_usage(body)
             except Unreadable:
-                reservation.output_tokens = min(reservation.output_tokens, len(body) // 3 + 1)
+                reservation.output_tokens = min(most, len(body) // 3 + 1)
+            if reservation.used is not None and not _is_believable(
+                reservation.used, input_tokens, max(most, len(body))
+            ):
+                self.budget.count("disbelieved")
+                reservation.used = None
             return body
 
     def _describe(self, failure: EndpointError) -> str:
@@ -245,6 +278,12 @@ class JudgeClient:
     def _request(self, question: JudgeQuestion, prompt: str) -> dict[str, object]:
         messages = [{"role": "system", "content": prompt}, {"role": "user", "content": question.document}]
         return {"model": self._endpoint.model, "messages": messages}
+
+
+def _is_believable(used: TokenUsage, estimated: int, most: int) -> bool:
+    """Check whether a server can have counted so: what it says bounds what is spent."""
+    is_input = estimated <= used.input_tokens * _LEAST_COUNTED and used.input_tokens <= estimated * _MOST_COUNTED
+    return is_input and used.output_tokens <= most * _MOST_COUNTED
 
 
 class _CircuitBreaker:
@@ -284,7 +323,6 @@ class RequestFeatures:
         """Return the fields of the protocol."""
         schema = {"name": form.name, "strict": True, "schema": form.schema}
         every: dict[str, dict[str, object]] = {
-            "logprobs": {"logprobs": True, "top_logprobs": 5},
             "max_tokens": {"max_tokens": answer_tokens},
             "max_completion_tokens": {"max_completion_tokens": answer_tokens},
             "temperature": {"temperature": 0, "seed": 0},
@@ -357,24 +395,22 @@ class AnswerCache:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def get(self, key: str) -> Completion | None:
+    def get(self, key: str) -> str | None:
         """Return the answer stored under *key*, if there is one that can be read."""
         if self._folder is None:
             return None
         try:
-            entry = json.loads(self._path(self._folder, key).read_bytes())
-            text, chance = entry["text"], entry["chance_failed"]
+            text = json.loads(self._path(self._folder, key).read_bytes())["text"]
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
-        is_chance = isinstance(chance, int | float) and not isinstance(chance, bool) and 0 <= chance <= 1
-        return Completion(text, float(chance) if is_chance else None) if isinstance(text, str) else None
+        return text if isinstance(text, str) else None
 
-    def put(self, key: str, answer: Completion) -> None:
+    def put(self, key: str, answer: str) -> None:
         """Store an answer; readable by the user alone, as it may quote a run."""
         if self._folder is None:
             return
         path = self._path(self._folder, key)
-        content = json.dumps({"text": answer.text, "chance_failed": answer.chance_failed})
+        content = json.dumps({"text": answer})
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")

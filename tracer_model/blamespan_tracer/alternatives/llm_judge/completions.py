@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-_VERDICT = re.compile(r'"failed"\s*:\s*(true|false)')
 _MOST_TOKENS = 10**9
 
 
@@ -25,20 +22,6 @@ class TokenUsage:
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What a model answered.
-
-    Attributes:
-        text: Its text.
-        chance_failed: The chance it gave, going by its tokens, that `failed` is true; None where the server does not
-            tell, or there is no such word in the answer.
-    """
-
-    text: str
-    chance_failed: float | None = None
-
-
 def read_usage(body: bytes) -> TokenUsage | None:
     """Read what an answer cost, where the server says it."""
     documents = reversed(_parse_documents(body))
@@ -51,7 +34,7 @@ def read_usage(body: bytes) -> TokenUsage | None:
     return TokenUsage(int(counts[0]), int(counts[1]))
 
 
-def read_completion(body: bytes) -> Completion:
+def read_completion(body: bytes) -> str:
     """Read the text of an answer, streamed or not.
 
     Raises:
@@ -80,7 +63,7 @@ def read_completion(body: bytes) -> Completion:
         raise Unreadable("the stream ended before the answer did")
     if not text.strip():
         raise Unreadable("it is empty")
-    return Completion(text, _read_failure_probability(text, choices))
+    return text
 
 
 def _join_texts(content: object) -> str:
@@ -112,33 +95,3 @@ def _iter_events(text: str) -> Iterator[str]:
         data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
         if data and data != "[DONE]":
             yield data
-
-
-def _read_failure_probability(text: str, choices: list[dict[str, Any]]) -> float | None:
-    """Add up the chances of the tokens that say true and false where the answer says one of them."""
-    matches = list(_VERDICT.finditer(text))
-    if len(matches) != 1:
-        return None
-    try:
-        tokens = [token for choice in choices for token in (choice.get("logprobs") or {}).get("content") or ()]
-        if "".join(token["token"] for token in tokens) != text:
-            return None
-        at = 0
-        for token in tokens:
-            if at <= matches[0].start(1) < at + len(token["token"]):
-                return _probability_of_true([token, *(token.get("top_logprobs") or ())])
-            at += len(token["token"])
-    except (LookupError, TypeError, AttributeError, ValueError):
-        return None
-    return None
-
-
-def _probability_of_true(candidates: list[Mapping[str, Any]]) -> float | None:
-    chances = {"true": 0.0, "false": 0.0}
-    for token, logprob in {candidate["token"]: candidate["logprob"] for candidate in candidates}.items():
-        word = token.strip(' ":\n\t').casefold()
-        for value in chances:
-            if word and value.startswith(word):
-                chances[value] += math.exp(min(float(logprob), 0.0))
-    total = sum(chances.values())
-    return chances["true"] / total if total > 0 else None

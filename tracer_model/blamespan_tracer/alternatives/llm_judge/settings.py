@@ -3,61 +3,79 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, get_args
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 from blamespan.errors import ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 from blamespan_tracer.alternatives.cache_folder import cache_folder
 from blamespan_tracer.alternatives.endpoint import JUDGE, Endpoint
 
-MethodName: TypeAlias = Literal["all-at-once", "step-by-step", "binary-search", "hypotheses", "error-first"]
-METHODS: tuple[MethodName, ...] = get_args(MethodName)
-"""Ways to ask; `cascade` or `cascade:METHOD` asks only where the embedded tracer is unsure."""
-
 JudgeTaxonomy: TypeAlias = Literal["mast", "aegis"]
 """Which modes are offered beside the extension: MAST and AEGIS share codes with other meanings, so never both."""
 _TAXONOMIES: tuple[JudgeTaxonomy, ...] = get_args(JudgeTaxonomy)
 
-_CASCADE = "cascade"
+_ALONE = "none"
+_NO_MORE = {
+    "METHOD": "Leave it out: what is asked follows from the run",
+    "SURE_FROM": f"Set {JUDGE}_LEAST_GAIN instead: how much likelier the right step must become by asking",
+}
+"""Variables that earlier versions read, and what to do instead."""
 _DEADLINE_OF_DRIVER = "BLAMESPAN_TRACER_DEADLINE_S"
 """Set by a driver that gives up on a tracer after some time, as the collector does."""
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """Most that may be spent.
+
+    Attributes:
+        tokens: Of questions and answers; None without a bound.
+        money: In the currency of the prices; likewise.
+    """
+
+    tokens: int | None = None
+    money: float | None = None
+
+
+UNBOUNDED: Final = Bound()
+"""No bound at all."""
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """Whom to ask, how, and how much of it.
+    """Whom to ask, when, and how much of it.
 
     Attributes:
         endpoint: Whom.
-        method: How.
         taxonomy: Which modes are offered.
-        embedded: Name of the tracer that a cascade asks first; None where every run goes to the endpoint.
-        sure_from: Share of the decisive step, 0..1, from which a cascade takes the embedded tracer's word.
+        embedded: Name of the tracer whose verdict comes first; None where every run is judged by the endpoint alone.
+        least_gain: How much likelier, 0..1, the right step must become by asking; at 0 every run is asked about that
+            failed or looks so.
         concurrency: Most questions under way at once.
-        context_tokens: Most tokens of a question, by our own estimate.
+        context_tokens: Most tokens of a question, by our own estimate: runs that fit are sent whole.
         answer_tokens: Most tokens of an answer.
-        budget_tokens: Most tokens of all questions and answers that the account holds; None without a bound.
-        budget_money: Likewise in money, in whatever currency the prices are.
+        total: Most that the account may hold.
+        hourly: Most that it may hold of one hour.
+        per_run: Most that may be spent on one run.
         price_in: Of a million tokens of questions.
         price_out: Of a million tokens of answers.
         cache: Folder of kept answers; None without any.
         account: File in which several processes count together; None for counts of one tracer alone.
-        deadline_s: Seconds that one call of `attribute` may take, over which runs go without a verdict; None without.
+        deadline_s: Seconds that one call of `attribute` may take, over which runs go without an answer; None without.
     """
 
     endpoint: Endpoint
-    method: MethodName = "all-at-once"
     taxonomy: JudgeTaxonomy = "mast"
     embedded: str | None = None
-    sure_from: float = 0.6
+    least_gain: float = 0.1
     concurrency: int = 4
     context_tokens: int = 32_000
     answer_tokens: int = 4_096
-    budget_tokens: int | None = None
-    budget_money: float | None = None
+    total: Bound = UNBOUNDED
+    hourly: Bound = UNBOUNDED
+    per_run: Bound = UNBOUNDED
     price_in: float = 0.0
     price_out: float = 0.0
     cache: Path | None = None
@@ -65,34 +83,44 @@ class JudgeSettings:
     deadline_s: float | None = None
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def from_environment(cls, *, needs_endpoint: bool = True) -> Self:
         """Read the `BLAMESPAN_JUDGE_*` variables.
+
+        Args:
+            needs_endpoint: Whether somebody will be asked; else the endpoint need not be set.
 
         Raises:
             ConfigError: if one is missing or wrong.
         """
-        method, embedded = _read_method()
+        for name, instead in _NO_MORE.items():
+            if _read(name):
+                raise ConfigError(f"expected no {JUDGE}_{name}, which is no more, got {_read(name)!r}. {instead}")
         settings = cls(
-            endpoint=Endpoint.from_environment(JUDGE),
-            method=method,
+            endpoint=Endpoint.from_environment(JUDGE) if needs_endpoint or _read("URL") else Endpoint("", "no model"),
             taxonomy=_read_taxonomy(),
-            embedded=embedded,
-            sure_from=_read_number("SURE_FROM", 0.6, most=1.0) or 0.0,
+            embedded=_read_embedded(),
+            least_gain=_read_number("LEAST_GAIN", 0.1, most=1.0) or 0.0,
             concurrency=_read_whole("CONCURRENCY", 4, least=1, most=256),
             context_tokens=_read_whole("CONTEXT_TOKENS", 32_000, least=4_000),
             answer_tokens=_read_whole("ANSWER_TOKENS", 4_096, least=64),
-            budget_tokens=_read_whole("BUDGET_TOKENS", 0) or None,
-            budget_money=_read_number("BUDGET_MONEY"),
+            total=_read_bound(""),
+            hourly=_read_bound("_HOUR"),
+            per_run=_read_bound("_RUN"),
             price_in=_read_number("PRICE_IN", 0.0) or 0.0,
             price_out=_read_number("PRICE_OUT", 0.0) or 0.0,
             cache=_read_cache(),
             account=Path(_read("ACCOUNT")).expanduser() if _read("ACCOUNT") else None,
-            deadline_s=_read_number("DEADLINE_S") or _read_deadline_of_driver(),
+            deadline_s=_read_number("DEADLINE_S"),
         )
-        if settings.budget_money is not None and not (settings.price_in or settings.price_out):
+        if settings.embedded is None and settings.deadline_s is None:  # else nobody waits for the answer
+            settings = replace(settings, deadline_s=_read_deadline_of_driver())
+        bounds = {"": settings.total, "_HOUR": settings.hourly, "_RUN": settings.per_run}
+        in_money = [suffix for suffix, bound in bounds.items() if bound.money is not None]
+        if in_money and not (settings.price_in or settings.price_out):
             raise ConfigError(
-                f"{JUDGE}_BUDGET_MONEY needs prices to count by, got none. Set {JUDGE}_PRICE_IN and {JUDGE}_PRICE_OUT "
-                "to what a million tokens cost, or set a bound on tokens by BLAMESPAN_JUDGE_BUDGET_TOKENS"
+                f"{JUDGE}_BUDGET_MONEY{in_money[0]} needs prices to count by, got none. Set {JUDGE}_PRICE_IN and "
+                f"{JUDGE}_PRICE_OUT to what a million tokens cost, or set a bound on tokens by "
+                f"BLAMESPAN_JUDGE_BUDGET_TOKENS{in_money[0]}"
             )
         return settings
 
@@ -101,28 +129,19 @@ def _read(name: str) -> str:
     return os.environ.get(f"{JUDGE}_{name}", "").strip()
 
 
-def _read_method() -> tuple[MethodName, str | None]:
-    text = _read("METHOD") or METHODS[0]
-    first, _, second = text.partition(":")
-    name = (second or METHODS[0]) if first == _CASCADE else text
-    for method in METHODS:
-        if method == name:
-            return method, _read_embedded() if first == _CASCADE else None
-    choices = [*METHODS, _CASCADE, *(f"{_CASCADE}:{method}" for method in METHODS)]
-    near = get_close_matches(text, choices, n=1, cutoff=0.0)[0]
-    raise ConfigError(
-        f"{JUDGE}_METHOD must be one of {', '.join(METHODS)}, {_CASCADE} or {_CASCADE}:METHOD, got {text!r}. "
-        f"Did you mean {near!r}?"
-    )
+def _read_bound(suffix: str) -> Bound:
+    tokens = _read_whole(f"BUDGET_TOKENS{suffix}", 0) or None
+    return Bound(tokens, _read_number(f"BUDGET_MONEY{suffix}"))
 
 
-def _read_embedded() -> str:
+def _read_embedded() -> str | None:
     text = _read("EMBEDDED") or DEFAULT_TRACER
     if text == "judge":
         raise ConfigError(
-            f"{JUDGE}_EMBEDDED must be a tracer to ask first, got 'judge' itself. Leave it out for {DEFAULT_TRACER}"
+            f"{JUDGE}_EMBEDDED must be a tracer to ask first, or {_ALONE}, got 'judge' itself. Leave it out for "
+            f"{DEFAULT_TRACER}"
         )
-    return text
+    return None if text == _ALONE else text
 
 
 def _read_taxonomy() -> JudgeTaxonomy:

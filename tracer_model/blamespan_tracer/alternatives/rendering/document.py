@@ -23,6 +23,8 @@ _MOST_TASK_CHARS, _LEAST_TASK_CHARS = 8_000, 120
 _MOST_ROSTER = 64
 _MOST_RESULTS = 16
 """What more tools answered to one decision is left out, in the middle, and counted."""
+_ABOUT = 0.75
+"""Of the room, for what a question is about, before its texts are cut; the ends of others get the rest."""
 _LEAST_MESSAGE_CHARS = 60
 """Of a decision of many messages so many are shown that each has these; others are left out evenly, and counted."""
 _MOST_DESCRIPTION_CHARS = 300
@@ -58,32 +60,18 @@ class RunDocument:
         """Find decisions by the numbers of their steps."""
         return {step.index: decision for decision in self.decisions for step in decision.steps}
 
-    @lazy_property
-    def suspects(self) -> tuple[RenderedDecision, ...]:
-        """List the decisions that can be blamed."""
-        return tuple(decision for decision in self.decisions if decision.can_be_blamed)
+    def fits(self, beside: Mapping[str, object]) -> bool:
+        """Check whether one document has room for all decisions, each text up to the most that any may have.
 
-    @lazy_property
-    def suspected(self) -> tuple[int, ...]:
-        """List the numbers of the steps that can be blamed."""
-        return tuple(step.index for decision in self.suspects for step in decision.steps)
-
-    def linked_steps(self, decision: RenderedDecision) -> set[int]:
-        """Return the number of a decision and those of what it builds on and objects to."""
-        return {decision.label, *self._labels(decision.builds_on), *self._labels(decision.objects_to)}
-
-    def parts(self) -> list[tuple[RenderedDecision, ...]]:
-        """Split the run into documents that have room for it, each decision in one; long texts are cut for it."""
-        parts: list[list[RenderedDecision]] = [[]]
-        used = 0
+        Args:
+            beside: What else the document says.
+        """
+        left = self.room - _tokens(beside)
         for decision in self.decisions:
-            tokens = _tokens(self._entry(decision, self._most_chars, set()))
-            if parts[-1] and used + tokens > self.room:
-                parts.append([])
-                used = 0
-            parts[-1].append(decision)
-            used += tokens
-        return [tuple(part) for part in parts]
+            left -= _tokens(self._entry(decision, self._most_chars, set()))
+            if left < 0:
+                return False
+        return True
 
     def document(self, shown: Sequence[RenderedDecision], about: Collection[int] = (), **more: object) -> str:
         """Write the document that shows some of the decisions.
@@ -98,8 +86,10 @@ class RunDocument:
             more: What else the document says.
         """
         last = {step.index for decision in shown[-1:] for step in decision.steps}
-        entries = self._fit_entries(list(shown), set(about) or last)
-        document: dict[str, object] = {**self.frame, "steps": entries, **more}
+        beside = {**self.frame, **more}
+        room = self.room - _tokens(more)
+        entries = self._fit_entries(list(shown), set(about) or last, room)
+        document: dict[str, object] = {**beside, "steps": entries}
         if len(entries) < len(self.decisions):
             document["steps_not_shown"] = len(self.decisions) - len(entries)
         return as_data(document)
@@ -140,14 +130,16 @@ class RunDocument:
             entry["error"] = ", ".join(dict.fromkeys(errors))[:200]
         return entry
 
-    def _fit_entries(self, shown: list[RenderedDecision], about: set[int]) -> list[dict[str, object]]:
+    def _fit_entries(self, shown: list[RenderedDecision], about: set[int], room: int) -> list[dict[str, object]]:
         is_about = [any(step.index in about for step in decision.steps) for decision in shown]
-        order = _by_need(is_about)[: self.room // _LEAST_STEP_TOKENS]
+        order = _by_need(is_about)[: room // _LEAST_STEP_TOKENS]
         most = most_about = self._most_chars
         while True:
             entries = {at: self._entry(shown[at], most_about if is_about[at] else most, about) for at in order}
             tokens = {at: _tokens(entry) for at, entry in entries.items()}
-            if sum(tokens.values()) <= self.room or most_about <= _LEAST_STEP_CHARS:
+            if sum(tokens.values()) <= room or most_about <= _LEAST_STEP_CHARS:
+                break
+            if sum(tokens[at] for at in order if is_about[at]) <= _ABOUT * room and most <= _LEAST_STEP_CHARS:
                 break
             if most > _LEAST_STEP_CHARS:
                 most = max(_LEAST_STEP_CHARS, most // 2)
@@ -156,7 +148,7 @@ class RunDocument:
         used, fitting = 0, list[int]()
         for at in order:
             used += tokens[at]
-            if fitting and used > self.room:
+            if fitting and used > room:
                 break
             fitting.append(at)
         return [entries[at] for at in sorted(fitting)]
