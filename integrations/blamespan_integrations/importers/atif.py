@@ -110,6 +110,8 @@ class _Reader:
         self._contents: list[str] = []
         self._clock_ns = 0
         self._called: set[int | str] = {path.name}
+        self._documents: list[Mapping[str, Any]] = []
+        """All that were read: `_called` knows subagents by the objects that they are."""
 
     def run(self, document: Mapping[str, Any]) -> RecordedRun:
         """Read the run.
@@ -149,6 +151,7 @@ class _Reader:
 
     def _read(self, document: Mapping[str, Any], caller: int | None, parent: int | None, depth: int) -> int | None:
         """Add a trajectory's steps, called by the step *caller*; return the last step of its agent."""
+        self._documents.append(document)
         room = _Room(self._rooms, caller)
         self._rooms += 1
         name = self._unique(_text(document["agent"].get("name")) or "agent", self._names, document)
@@ -161,7 +164,6 @@ class _Reader:
             "before": before,
         }
         given: list[tuple[str, str]] = []
-        called = set[str]()
         last: int | None = None
         for step, owner in self._steps(document):
             if last is None and step.get("source") in ("system", "user") and not step.get("observation"):
@@ -172,10 +174,10 @@ class _Reader:
                 elif text and (caller is None or text not in self._contents[caller]):
                     given.append((step["source"], text))
                 continue
-            last = self._add(step, owner, room, name, given, called, depth)
+            last = self._add(step, owner, room, name, given, depth)
             given = []
         for child in _children(document).values():
-            if child.get("trajectory_id") not in called:
+            if not self._has_come(id(child)):
                 self._read(child, caller, room.number, depth + 1)
         return last
 
@@ -208,7 +210,6 @@ class _Reader:
         room: _Room,
         name: str,
         given: list[tuple[str, str]],
-        called: set[str],
         depth: int,
     ) -> int:
         """Add one step of ATIF as steps of the run; return the index of the first."""
@@ -256,7 +257,7 @@ class _Reader:
                 by_id[as_text(call.get("tool_call_id"))] = index
             else:
                 room.spoken.append((agent, index))
-        self._answer(step, document, room, agent, by_id, indices[-1], {**at}, time_ns, called, depth)
+        self._answer(step, document, room, agent, by_id, indices[-1], at, time_ns, depth)
         return indices[0]
 
     def _answer(
@@ -269,7 +270,6 @@ class _Reader:
         latest: int,
         at: Mapping[str, Any],
         time_ns: int,
-        called: set[str],
         depth: int,
     ) -> None:
         """Add what came of a step, and the subagents that it called."""
@@ -286,7 +286,6 @@ class _Reader:
                 if child is None or depth >= _MOST_DEPTH:
                     references.append(reference)
                     continue
-                called.add(as_text(child.get("trajectory_id")))
                 number = self._rooms
                 last = self._read(child, call, room.number, depth + 1)
                 references.append({"trajectory": number, **{k: v for k, v in reference.items() if k == "extra"}})
