@@ -15,13 +15,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from blamespan import conventions as words
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.files import read_bytes
 from blamespan.importing.recorded import RecordedRun
-from blamespan.trace import Agent, MessageActionTrace, Outcome, Step, StepKind, Usage
+from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, StepStatus, Usage
 from blamespan_integrations.dialects._values import as_text, number
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._records import json_objects, parse_object
@@ -547,11 +547,9 @@ def _restore(document: Mapping[str, Any], own: Mapping[str, Any], source: str) -
             trace_id=own["trace_id"],
             task=as_text(own.get("task")),
             steps=tuple(_restore_step(part, index) for index, part in enumerate(parts)),
-            agents=tuple(
-                Agent(*(agent.get(key) for key in ("name", "role", "id", "description"))) for agent in own["agents"]
-            ),
+            agents=tuple(map(_restore_agent, own["agents"])),
             outcome=_told_outcome(own),
-            resource=_tuples(own.get("resource") or {}),
+            resource=_mapping(own.get("resource") or {}),
         )
     except (BlamespanError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnreadableInput(
@@ -580,7 +578,9 @@ def _parts(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _restore_step(part: Mapping[str, Any], index: int) -> Step:
     if part["index"] != index:
         raise ValueError(f"expected a part with index {index}, got {part['index']!r}")
-    usage = part.get("usage")
+    usage, status = part.get("usage"), part.get("status", "unset")
+    if status not in get_args(StepStatus):
+        raise ValueError(f"expected a status as one of {get_args(StepStatus)}, got {status!r}")
     return Step(
         index,
         part["span_id"],
@@ -589,14 +589,33 @@ def _restore_step(part: Mapping[str, Any], index: int) -> Step:
         as_text(part["content"]),
         tuple(map(str, part.get("recipients", ()))),
         tuple(part.get("inputs", ())),
-        part.get("status", "unset"),
-        part.get("error"),
-        int(part.get("start_ns", 0)),
-        int(part.get("end_ns", 0)),
-        Usage(int(usage[0]), int(usage[1])) if usage else None,
-        _tuples(part.get("attributes") or {}),
+        status,
+        None if part.get("error") is None else as_text(part["error"]),
+        _count(part.get("start_ns", 0)),
+        _count(part.get("end_ns", 0)),
+        Usage(*map(_count, usage)) if usage else None,
+        _mapping(part.get("attributes") or {}),
         as_text(part.get("input_text")),
     )
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"expected a count or a time, got {str(value)[:60]!r}")
+    return value
+
+
+def _restore_agent(said: Mapping[str, Any]) -> Agent:
+    if said["role"] not in get_args(AgentRole):
+        raise ValueError(f"expected a role as one of {get_args(AgentRole)}, got {said['role']!r}")
+    about = [None if said.get(key) is None else as_text(said[key]) for key in ("id", "description")]
+    return Agent(as_text(said["name"]), said["role"], *about)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"expected attributes, got {str(value)[:60]!r}")
+    return cast(Mapping[str, Any], _tuples(value))
 
 
 def _tuples(value: Any) -> Any:
