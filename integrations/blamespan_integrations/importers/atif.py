@@ -15,13 +15,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from blamespan import conventions as words
 from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.files import read_bytes
 from blamespan.importing.recorded import RecordedRun
-from blamespan.trace import Agent, MessageActionTrace, Outcome, Step, StepKind, Usage
+from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, StepStatus, Usage
 from blamespan_integrations.dialects._values import as_text, number
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._records import json_objects, parse_object
@@ -110,6 +110,8 @@ class _Reader:
         self._contents: list[str] = []
         self._clock_ns = 0
         self._called: set[int | str] = {path.name}
+        self._documents: list[Mapping[str, Any]] = []
+        """All that were read: `_called` knows subagents by the objects that they are."""
 
     def run(self, document: Mapping[str, Any]) -> RecordedRun:
         """Read the run.
@@ -149,6 +151,7 @@ class _Reader:
 
     def _read(self, document: Mapping[str, Any], caller: int | None, parent: int | None, depth: int) -> int | None:
         """Add a trajectory's steps, called by the step *caller*; return the last step of its agent."""
+        self._documents.append(document)
         room = _Room(self._rooms, caller)
         self._rooms += 1
         name = self._unique(_text(document["agent"].get("name")) or "agent", self._names, document)
@@ -161,7 +164,6 @@ class _Reader:
             "before": before,
         }
         given: list[tuple[str, str]] = []
-        called = set[str]()
         last: int | None = None
         for step, owner in self._steps(document):
             if last is None and step.get("source") in ("system", "user") and not step.get("observation"):
@@ -172,10 +174,10 @@ class _Reader:
                 elif text and (caller is None or text not in self._contents[caller]):
                     given.append((step["source"], text))
                 continue
-            last = self._add(step, owner, room, name, given, called, depth)
+            last = self._add(step, owner, room, name, given, depth)
             given = []
         for child in _children(document).values():
-            if child.get("trajectory_id") not in called:
+            if not self._has_come(id(child)):
                 self._read(child, caller, room.number, depth + 1)
         return last
 
@@ -208,7 +210,6 @@ class _Reader:
         room: _Room,
         name: str,
         given: list[tuple[str, str]],
-        called: set[str],
         depth: int,
     ) -> int:
         """Add one step of ATIF as steps of the run; return the index of the first."""
@@ -256,7 +257,7 @@ class _Reader:
                 by_id[as_text(call.get("tool_call_id"))] = index
             else:
                 room.spoken.append((agent, index))
-        self._answer(step, document, room, agent, by_id, indices[-1], {**at}, time_ns, called, depth)
+        self._answer(step, document, room, agent, by_id, indices[-1], at, time_ns, depth)
         return indices[0]
 
     def _answer(
@@ -269,7 +270,6 @@ class _Reader:
         latest: int,
         at: Mapping[str, Any],
         time_ns: int,
-        called: set[str],
         depth: int,
     ) -> None:
         """Add what came of a step, and the subagents that it called."""
@@ -286,7 +286,6 @@ class _Reader:
                 if child is None or depth >= _MOST_DEPTH:
                     references.append(reference)
                     continue
-                called.add(as_text(child.get("trajectory_id")))
                 number = self._rooms
                 last = self._read(child, call, room.number, depth + 1)
                 references.append({"trajectory": number, **{k: v for k, v in reference.items() if k == "extra"}})
@@ -548,11 +547,9 @@ def _restore(document: Mapping[str, Any], own: Mapping[str, Any], source: str) -
             trace_id=own["trace_id"],
             task=as_text(own.get("task")),
             steps=tuple(_restore_step(part, index) for index, part in enumerate(parts)),
-            agents=tuple(
-                Agent(*(agent.get(key) for key in ("name", "role", "id", "description"))) for agent in own["agents"]
-            ),
+            agents=tuple(map(_restore_agent, own["agents"])),
             outcome=_told_outcome(own),
-            resource=_tuples(own.get("resource") or {}),
+            resource=_mapping(own.get("resource") or {}),
         )
     except (BlamespanError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnreadableInput(
@@ -581,7 +578,9 @@ def _parts(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _restore_step(part: Mapping[str, Any], index: int) -> Step:
     if part["index"] != index:
         raise ValueError(f"expected a part with index {index}, got {part['index']!r}")
-    usage = part.get("usage")
+    usage, status = part.get("usage"), part.get("status", "unset")
+    if status not in get_args(StepStatus):
+        raise ValueError(f"expected a status as one of {get_args(StepStatus)}, got {status!r}")
     return Step(
         index,
         part["span_id"],
@@ -590,14 +589,33 @@ def _restore_step(part: Mapping[str, Any], index: int) -> Step:
         as_text(part["content"]),
         tuple(map(str, part.get("recipients", ()))),
         tuple(part.get("inputs", ())),
-        part.get("status", "unset"),
-        part.get("error"),
-        int(part.get("start_ns", 0)),
-        int(part.get("end_ns", 0)),
-        Usage(int(usage[0]), int(usage[1])) if usage else None,
-        _tuples(part.get("attributes") or {}),
+        status,
+        None if part.get("error") is None else as_text(part["error"]),
+        _count(part.get("start_ns", 0)),
+        _count(part.get("end_ns", 0)),
+        Usage(*map(_count, usage)) if usage else None,
+        _mapping(part.get("attributes") or {}),
         as_text(part.get("input_text")),
     )
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"expected a count or a time, got {str(value)[:60]!r}")
+    return value
+
+
+def _restore_agent(said: Mapping[str, Any]) -> Agent:
+    if said["role"] not in get_args(AgentRole):
+        raise ValueError(f"expected a role as one of {get_args(AgentRole)}, got {said['role']!r}")
+    about = [None if said.get(key) is None else as_text(said[key]) for key in ("id", "description")]
+    return Agent(as_text(said["name"]), said["role"], *about)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"expected attributes, got {str(value)[:60]!r}")
+    return cast(Mapping[str, Any], _tuples(value))
 
 
 def _tuples(value: Any) -> Any:

@@ -50,9 +50,14 @@ def to_atif(trace: MessageActionTrace, verdict: Mapping[str, Any]) -> dict[str, 
         document = writer.document()
     index = verdict.get("step")
     at = {} if index is None else {"step_id": writer.place_of[index][1], "trajectory_id": writer.place_of[index][0]}
-    own = {**document.get("extra", {}).get("blamespan", {}), "outcome": trace.outcome, "verdict": {**verdict, **at}}
-    document["extra"] = {**document.get("extra", {}), "blamespan": own}
+    extra = _as_mapping(document.get("extra"))
+    own = {**_as_mapping(extra.get("blamespan")), "outcome": trace.outcome, "verdict": {**verdict, **at}}
+    document["extra"] = {**extra, "blamespan": own}
     return _plain_mapping(document)
+
+
+def _as_mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _is_from_atif(trace: MessageActionTrace) -> bool:
