@@ -66,7 +66,7 @@ class _ScreenedTracer(trace.Tracer):
         return _ScreenedSpan(span, contents)
 
     @contextmanager
-    def start_as_current_span(  # type: ignore[override]  # theirs is of a private kind
+    def start_as_current_span(  # type: ignore[override]  # as a decorator of coroutines it is asked by nobody
         self,
         name: str,
         context: Any = None,
