@@ -26,6 +26,9 @@ from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.user_program import Ran, UserProgram, load_program
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool, send_error
 
+NO_MODEL = "no model was asked"
+"""How the trouble begins of a program whose agents are its own code: playback answers for models only."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -97,7 +100,9 @@ def try_corrections(
     ) as playback:
         ran = program.run(task)
     trouble = playback.trouble
-    if not trouble and not playback.is_reached:
+    if not trouble and not playback.is_reached and not (playback.answered or playback.asked or ran.error):
+        trouble = f"{NO_MODEL}: nothing can be put in the place of step {first.step}, which the program's own code says"
+    elif not trouble and not playback.is_reached:
         trouble = f"it ended without coming to step {first.step}{f' ({ran.error})' if ran.error else ''}"
     return Trial(ran, tuple(playback.said), playback.asked, trouble, answered=playback.answered)
 

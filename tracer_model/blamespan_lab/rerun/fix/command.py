@@ -375,8 +375,12 @@ def _print(
 
 def _next(reason: str, step: int) -> str:
     """Say what to try where nothing was proved."""
+    from blamespan_lab.rerun.trials import NO_MODEL
+
     if "not recorded and not run" in reason:
         return "Let the factory say `sandbox = True` if its tools may run, or give --run-tools."
+    if reason.startswith(NO_MODEL):
+        return "Mend the code that says it; `blamespan case` keeps the run as a test."
     if "something else" in reason or "recorded" in reason:
         return "Give the program as it was when the run was recorded; of a mended one `blamespan case` tells more."
     if "did not end within" in reason:

@@ -159,3 +159,12 @@ def is_42(answer: str, task: str) -> bool:
     """Tell whether the birds were counted right."""
     del task
     return "42" in answer
+
+
+def without_models() -> Any:
+    """A graph whose only agent is the program's own code, which adds wrongly."""
+    graph = StateGraph(MessagesState)
+    graph.add_node("adder", lambda _: {"messages": [AIMessage(WRONG, name="adder")]})
+    graph.add_edge(START, "adder")
+    graph.add_edge("adder", END)
+    return graph.compile()

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from blamespan.cli import cli
 from tests.tracer_model.alternatives.llm_judge.serving import served
 from tests.tracer_model.lab.rerun.fix.conftest import record, run_graph
-from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, RIGHT
+from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, RIGHT, TASK, without_models
 
 _HERE = "tests.tracer_model.lab.rerun.fix.programs"
 _CHECK = ("--check", f"{_HERE}:is_42")
@@ -163,3 +163,14 @@ def test_sound_run_has_nothing_to_fix(tmp_path: Path, monkeypatch: pytest.Monkey
         _fix(path, f"{_HERE}:graph", *_CHECK).exception
     )
     assert "expected a" in str(_fix(path, f"{_HERE}:graph").exception)
+
+
+def test_program_without_models_is_mended_in_its_code(tmp_path: Path) -> None:
+    """Where no model says the step, nothing can be put in its place: that is said, and what to do instead."""
+    path = record(tmp_path / "run.jsonl", lambda: without_models().invoke({"messages": [("user", TASK)]}))
+    done = _fix(path, f"{_HERE}:without_models", *_CHECK, "--correction", RIGHT, "--repeats", 1)
+
+    assert done.exit_code == 1
+    said = " ".join(done.output.split())
+    assert "Nothing is proved: no model was asked" in said
+    assert "Mend the code that says it; `blamespan case` keeps the run as a test." in said
