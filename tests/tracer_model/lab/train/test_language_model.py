@@ -180,6 +180,7 @@ def test_killed_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             train_language_model(recipe, tmp_path, tmp_path / "run", runs)
     (checkpoint,) = (tmp_path / "run" / "sft").glob("checkpoint-*")
     written_ns = checkpoint.stat().st_mtime_ns
+    (tmp_path / "run" / "grpo" / "checkpoint-1").mkdir(parents=True)  # cut off by a kill: it has no state yet
     trained = train_language_model(recipe, tmp_path, tmp_path / "run", runs)
 
     assert checkpoint.stat().st_mtime_ns == written_ns
@@ -194,5 +195,5 @@ def test_too_few_tasks_are_refused(tmp_path: Path) -> None:
     """Nothing is trained that could not be measured."""
     recipe = LanguageModelRecipe("mine", LanguageModelData(("none",)))
 
-    with pytest.raises(ConfigError, match="expected failed runs of enough tasks to hold 12 % of them out"):
+    with pytest.raises(ConfigError, match="expected failed runs of enough tasks to hold some of them out"):
         train_language_model(recipe, tmp_path, tmp_path / "run", planted(1))
