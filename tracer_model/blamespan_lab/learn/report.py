@@ -91,6 +91,7 @@ def figures_of(
         "well_known": list(trained.known),
         "not_yet_known": list(trained.unknown),
         "labels_of_other_runs": trained.unused,
+        "teams": trained.n_teams,
         "seconds": seconds,
     }
 
@@ -246,6 +247,8 @@ def _say_what_to_add(figures: Mapping[str, Any]) -> str:
     runs, steps = figures["runs"], figures["steps"]
     if figures["labels_of_other_runs"]:
         return f". {figures['labels_of_other_runs']} labels are about other runs: were they made of another team?"
+    if runs is not None and figures["teams"] > 1:
+        return f". Runs of {figures['teams']} teams that share no agent were learnt as one: learn each by itself"
     if runs is not None and runs["tasks"] < _FEW_TASKS:
         return f". To add: tasks; {runs['tasks']} are few, 20 or more show what holds on others"
     if runs is not None and runs["agents"] == 1:

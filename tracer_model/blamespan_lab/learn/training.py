@@ -37,6 +37,7 @@ from blamespan_tracer.checks.usual_course import (
     UsualCourses,
     learn_usual_courses,
 )
+from blamespan_tracer.heads import list_agents
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
@@ -64,6 +65,7 @@ class Trained:
         step_head: Whether the head for steps is better than the tracer by itself, and than naming the same always.
         outcome_head: Whether that for outcomes is.
         unused: Labels that are about none of the runs.
+        n_teams: Teams that share no agent, of all runs.
         labelled: The runs of which it is known what decided them, or that nothing did, with that.
         hits: Of each labelled failure, by trace id, what is named right by what is used: the head, if it is better.
     """
@@ -81,6 +83,7 @@ class Trained:
     step_head: bool
     outcome_head: bool
     unused: int
+    n_teams: int
     labelled: tuple[RecordedRun, ...]
     hits: Mapping[str, Hits]
 
@@ -166,9 +169,19 @@ def train_team(
         step_head=is_better,
         outcome_head=outcomes is not None and outcomes.is_better,
         unused=unused,
+        n_teams=_count_teams(traces.values()),
         labelled=tuple(agreed),
         hits=in_use,
     )
+
+
+def _count_teams(traces: Iterable[MessageActionTrace]) -> int:
+    teams: list[set[str]] = []
+    for trace in traces:
+        agents = set(list_agents(trace))
+        others = [team for team in teams if not team & agents]
+        teams = [*others, agents.union(*(team for team in teams if team & agents))]
+    return len(teams)
 
 
 class _TracerOfOthers:
