@@ -328,10 +328,10 @@ def train_language_model(
                 "expected training to fit into memory, got out of memory. Take a smaller model, lower data.context, "
                 "sft.device_runs or grpo.device_replies, or set checkpointing = true"
             ) from error
-        if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in str(error):
+        if isinstance(error, RuntimeError) and "inline_container" not in str(error):  # where torch.save is at work
             raise
         raise BlamespanError(
-            f"expected checkpoints that can be written in {str(out)!r}, got {str(error).splitlines()[0]}. Make room "
+            f"expected checkpoints that can be written in {str(out)!r}, got {str(error)[:200]}. Make room "
             "and run the same command again: it goes on from the last one"
         ) from error
     tracer = LanguageModelTracer(model.merge_and_unload().eval(), tokenizer, calibration)

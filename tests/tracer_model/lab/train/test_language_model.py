@@ -7,12 +7,14 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
+from safetensors import SafetensorError
 
 from blamespan.cli import cli
-from blamespan.errors import ConfigError
+from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import AEGIS, EXTENSION
 from blamespan_lab.recipes import read_recipe
@@ -188,6 +190,21 @@ def test_killed_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert LanguageModelTracer.load("", str(trained.adapter)).identity.weights
     with pytest.raises(ConfigError, match="expected --out to be new, empty or a run of this recipe"):
         train_language_model(replace(recipe, seed=5), tmp_path, tmp_path / "run", runs)
+
+
+@of_models
+def test_full_disk_ends_training_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch and safetensors each have a word of their own for it; what else goes wrong there is no full disk."""
+    recipe = read_recipe(LanguageModelRecipe, "language-model-tiny", RECIPES)
+    said = "[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"
+    for trouble, raised in (
+        (RuntimeError(said), BlamespanError),
+        (SafetensorError("I/O error: No space left on device"), BlamespanError),
+        (RuntimeError("sizes of tensors must match"), RuntimeError),
+    ):
+        monkeypatch.setattr("blamespan_lab.train.language_model._run_sft", Mock(side_effect=trouble))
+        with pytest.raises(raised, match=r"Make room and run the same command again|sizes of tensors"):
+            train_language_model(recipe, tmp_path, tmp_path / "run", planted(64))
 
 
 @of_models
