@@ -48,6 +48,7 @@ class LearnSettings:
         writer: `operators`, or `model` for an LLM at `BLAMESPAN_MANIPULATOR_URL`.
         seed: Same seed, same faults.
         processes: Runs at once; all cores by default.
+        model: Folder or Hugging Face id of a causal language model that is taught the same failures; None for none.
         use: Whether what is better is put beside this user's store, where every tracer finds it.
 
     Raises:
@@ -67,6 +68,7 @@ class LearnSettings:
     writer: str = "operators"
     seed: int = 0
     processes: int | None = None
+    model: str | None = None
     use: bool = True
 
     def __post_init__(self) -> None:
@@ -109,6 +111,7 @@ def learn(
         ConfigError: if an argument is wrong, or the program cannot be run.
         BlamespanError: if no task succeeds without a fault, no fault makes any run fail, or the disk is full.
         MissingExtra: if no framework that could be recorded is installed, or no packages to learn with.
+        TracerUnavailable: if the language model cannot be loaded.
     """
     known = [one.name for one in fields(LearnSettings)]
     if unknown := next((name for name in settings if name not in known), None):

@@ -8,11 +8,10 @@ what was not known yet is filled in later at its place. Several processes may ad
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
+from blamespan.appending import append_line, hold_lock, write_whole
 from blamespan.errors import ConfigError
 from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import Applied
@@ -39,9 +38,7 @@ class FaultLabels:
         self._path = path
         self._open: list[_LabelLine] = []
         try:
-            with path.open("a+b") as file:
-                if file.tell() and not _ends_in_line(file):
-                    file.write(b"\n")
+            path.open("ab").close()
         except OSError as error:
             raise ConfigError(f"labels must be a file that can be written, got {str(path)!r}: {error}") from error
 
@@ -52,9 +49,8 @@ class FaultLabels:
             text = _text(fault)
             is_done = fault.where is None or fault.step is not None
             text = text + b"\n" if is_done else text + b" " * _ROOM + b"\n"
-            with self._path.open("ab", buffering=0) as file:
-                file.write(text)  # in one go, so that lines of other processes stay whole
-                at = file.tell() - len(text)
+            with self._path.open("a+b", buffering=0) as file, hold_lock(file.fileno()):
+                at = append_line(file, text)
             if not is_done:
                 self._open.append(_LabelLine(fault, at, text))
 
@@ -73,12 +69,7 @@ class FaultLabels:
             file.seek(line.at)
             if file.read(len(line.text)) == line.text:  # else somebody has moved the file on meanwhile
                 file.seek(line.at)
-                file.write(text)
-
-
-def _ends_in_line(file: BinaryIO) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return file.read(1) == b"\n"
+                write_whole(file, text)
 
 
 def _text(fault: Applied) -> bytes:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from blamespan.appending import append_line, hold_lock, sync_folder
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.files import read_lines
 from blamespan.labels.people import PersonLabel
@@ -44,14 +43,10 @@ class LabelsFile:
             is_new = not self.path.exists()
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a+b", buffering=0) as file, hold_lock(file.fileno()):
-                size = file.seek(0, os.SEEK_END)
-                if size:
-                    file.seek(0)
-                    self._check_first(file.readline(1 << 20))
-                    file.seek(size - 1)
-                    text = text if file.read(1) == b"\n" else b"\n" + text  # what a crash cut off stays by itself
-                while text:  # a disk that gets full takes a part first, and says so at the next
-                    text = text[file.write(text) :]
+                file.seek(0)
+                if first := file.readline(1 << 20):
+                    self._check_first(first)
+                append_line(file, text)
                 os.fsync(file.fileno())
             if is_new:
                 sync_folder(self.path.parent)
@@ -129,30 +124,3 @@ def read_labels(path: Path, refused: list[UnreadableInput] | None = None) -> lis
         last.pop(key, None)
         last[key] = label
     return list(last.values())
-
-
-@contextmanager
-def hold_lock(descriptor: int) -> Iterator[None]:
-    """Hold the file for one writer; where the system has no such lock, adding in one go must do."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new file's name survive a crash, where folders can be synced."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

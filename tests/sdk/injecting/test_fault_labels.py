@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.host_safety import shield_host
 from blamespan.injecting.fault_labels import FaultLabels
 from blamespan.intercepting.boundaries import Applied, Where
 from blamespan.labels.file import LabelsFile, read_labels
@@ -110,6 +111,30 @@ def test_file_that_was_replaced_is_not_written_into(tmp_path: Path) -> None:
 
     assert path.read_text(encoding="utf-8").startswith("somebody else's text, which is")
     assert "step" not in path.read_text(encoding="utf-8")
+
+
+def test_disk_that_gets_full_within_a_line_costs_that_label_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of a line is written before the disk is full; the label after it stands in a line of its own."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(shield_host, "strict", False)
+    path = tmp_path / "labels.jsonl"
+    labels, place = FaultLabels(path), Place()
+    labels.add(fault())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 50, hard))
+    try:
+        labels.add(fault(after="lost"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    labels.add(fault(place, after="kept"))
+    place.index = 3
+    labels.settle()
+
+    first, cut_off, last = path.read_bytes().splitlines()
+    assert len(cut_off) == 50
+    assert [(one["after"], one["step"]) for one in map(json.loads, (first, last))] == [("50", None), ("kept", 3)]
 
 
 def test_half_characters_and_line_breaks_stay_in_one_line_of_json(tmp_path: Path) -> None:

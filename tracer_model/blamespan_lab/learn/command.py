@@ -43,6 +43,7 @@ Examples:
               help="Who writes faults; a model at BLAMESPAN_MANIPULATOR_URL.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Same seed, same faults.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Runs at once; all cores by default.")
+@click.option("--model", metavar="NAME", help="A causal language model to teach too: a folder, or a Hugging Face id.")
 @click.option("--out", type=_PATH, metavar="FOLDER", help="Of the campaign.  [default: runs/learn/PROGRAM]")
 @click.option("--use/--no-use", default=True, help="Whether what is better is used from now on.")
 @click.option("--dry-run", is_flag=True, help="Run one task once, say the plan and its price, and stop.")
@@ -63,6 +64,8 @@ def learn(
     as the budget lasts. Of each failure, the earliest step whose repair makes the run succeed is found by running it
     again from there. What is learnt is used where it is measurably better on tasks that it has not seen. A killed
     command goes on where it was.
+
+    With --model a language model is taught the same, too, and measured beside the small one; --dry-run says its time.
 
     Tools run in faulty runs only where the factory says `sandbox = True`; else they are answered from recordings.
     """

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.sources import runs_in
+from blamespan.appending import append_line
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, LabelsFile
@@ -151,12 +152,7 @@ class LearnFolder:
         text = json.dumps(record, ensure_ascii=True).encode() + b"\n"
         try:
             with path.open("a+b", buffering=0) as file:
-                size = file.tell()
-                if size:
-                    file.seek(size - 1)
-                    text = text if file.read(1) == b"\n" else b"\n" + text  # what a crash cut off stays by itself
-                while text:  # a disk that gets full takes a part first, and says so at the next
-                    text = text[file.write(text) :]
+                append_line(file, text)
         except OSError as error:
             raise BlamespanError(
                 f"expected room for {str(path)!r}, got {error.strerror or error}. "

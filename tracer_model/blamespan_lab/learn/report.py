@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blamespan.learning import LearnSettings
 from blamespan_lab.learn.campaign import Made, total_cost
@@ -13,6 +14,9 @@ from blamespan_lab.learn.training import Trained
 from blamespan_tracer.checks.usual_course import FEWEST_RUNS, USUAL_COURSE_FILE
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
+
+if TYPE_CHECKING:
+    from blamespan_lab.learn.language_model import TaughtModel
 
 _USES = {
     USUAL_COURSE_FILE: ("what is usual", "BLAMESPAN_USUAL_COURSE"),
@@ -26,13 +30,21 @@ _ENOUGH = 60
 """Failures from which on more of them add little."""
 
 
-def figures_of(made: Made | None, trained: Trained, settings: LearnSettings, *, seconds: float) -> dict[str, Any]:
+def figures_of(
+    made: Made | None,
+    trained: Trained,
+    settings: LearnSettings,
+    taught: TaughtModel | str | None = None,
+    *,
+    seconds: float,
+) -> dict[str, Any]:
     """Lay out what was made and learnt, for JSON.
 
     Args:
         made: What the campaign made; None where recorded runs alone were learnt from.
         trained: What was learnt.
         settings: The user's, with prices.
+        taught: A language model that was taught the same, or why there is none; None where none was asked for.
         seconds: That it all took.
     """
     steps, left_out, outcomes, teams = trained.steps, trained.left_out, trained.outcomes, trained.courses.teams
@@ -74,9 +86,12 @@ def figures_of(made: Made | None, trained: Trained, settings: LearnSettings, *, 
             "is_used": trained.outcome_head,
         },
         "no_outcomes": trained.why_no_outcomes,
+        "model": None if taught is None or isinstance(taught, str) else _describe_model(taught),
+        "no_model": taught if isinstance(taught, str) else "",
         "well_known": list(trained.known),
         "not_yet_known": list(trained.unknown),
         "labels_of_other_runs": trained.unused,
+        "teams": trained.n_teams,
         "seconds": seconds,
     }
 
@@ -109,6 +124,10 @@ def _describe_runs(made: Made | None, settings: LearnSettings) -> dict[str, Any]
     }
 
 
+def _describe_model(taught: TaughtModel) -> dict[str, Any]:
+    return {**asdict(taught), "adapter": str(taught.adapter), "is_better": taught.figures.is_better}
+
+
 def _commonest(reasons: Any) -> str:
     counts = Counter(reason for reason in reasons if reason)
     return counts.most_common(1)[0][0] if counts else ""
@@ -122,6 +141,7 @@ def lines_of(figures: Mapping[str, Any], folder: Path, better: Sequence[str], pl
         f"usual     {_say_usual(figures['usual'])}",
         f"steps     {_say_steps(steps) if steps is not None else figures['no_steps']}",
         f"outcomes  {_say_outcomes(outcomes) if outcomes is not None else figures['no_outcomes']}",
+        *([f"model     {_say_model(figures)}"] if figures["model"] or figures["no_model"] else []),
         f"known     {_say_known(figures)}",
         f"cost      {_say_cost(runs, figures['seconds'])}; kept in {folder}",
         f"use       {_say_use(better, place, folder)}{_say_what_to_add(figures)}",
@@ -178,6 +198,26 @@ def _say_outcomes(outcomes: Mapping[str, Any]) -> str:
     )
 
 
+def _say_model(figures: Mapping[str, Any]) -> str:
+    model = figures["model"]
+    if model is None:
+        return str(figures["no_model"])
+    measured = model["figures"]
+    step, agent, small_step, small_agent = (
+        f"{value:.0f} % ({low:.0f} to {high:.0f})"
+        for value, (low, high) in (measured[key] for key in ("step", "agent", "small_step", "small_agent"))
+    )
+    use = (
+        f"better, so use it: BLAMESPAN_LANGUAGE_MODEL_ADAPTER={model['adapter']} with --tracer language-model"
+        if model["is_better"]
+        else f"not measurably better, so it is not used; its adapter is in {model['adapter']}"
+    )
+    return (
+        f"step {step}, agent {agent} on {measured['n']} failures of {measured['tasks']} other tasks; the small "
+        f"one {small_step}, {small_agent}; {model['seconds']:.0f} s on {model['device']}; {use}"
+    )
+
+
 def _say_known(figures: Mapping[str, Any]) -> str:
     well, badly = figures["well_known"], figures["not_yet_known"]
     parts = [f"well: {', '.join(well[:_MOST_NAMED])}" if well else "nothing well yet"]
@@ -207,6 +247,8 @@ def _say_what_to_add(figures: Mapping[str, Any]) -> str:
     runs, steps = figures["runs"], figures["steps"]
     if figures["labels_of_other_runs"]:
         return f". {figures['labels_of_other_runs']} labels are about other runs: were they made of another team?"
+    if runs is not None and figures["teams"] > 1:
+        return f". Runs of {figures['teams']} teams that share no agent were learnt as one: learn each by itself"
     if runs is not None and runs["tasks"] < _FEW_TASKS:
         return f". To add: tasks; {runs['tasks']} are few, 20 or more show what holds on others"
     if runs is not None and runs["agents"] == 1:

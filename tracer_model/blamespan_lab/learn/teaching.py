@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blamespan.analysis.sources import runs_in
 from blamespan.cores import cores
@@ -23,14 +23,18 @@ from blamespan.plugins import load_part, require
 from blamespan_lab.learn.campaign import BY, Budget, Campaign, Made, cost_of
 from blamespan_lab.learn.folder import LearnFolder
 from blamespan_lab.learn.report import figures_of, lines_of
-from blamespan_lab.learn.training import train_team
+from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import CleanRun, RecordedTrial, serve
 from blamespan_lab.rerun.stress.recipe import StressRecipe
+from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
 from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, UsualCourses
 from blamespan_tracer.heads import name_for_team
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE, read_outcome_figures
 from blamespan_tracer.step_head import STEP_HEAD_FILE, read_step_figures
+
+if TYPE_CHECKING:
+    from blamespan_lab.learn.language_model import TaughtModel
 
 _MECHANISMS = ("response", "prompt", "memory", "tool")
 """Where faults are put in; of a message that goes astray nobody's decision is to blame."""
@@ -51,6 +55,10 @@ def learn(
 ) -> Learnt:
     """Do as `blamespan.learn` says."""
     require("sklearn", "learn")
+    if settings.model is not None:
+        from blamespan_lab.learn.language_model import open_language_model
+
+        open_language_model(settings.model)  # what is wrong with it is said before a run is spent
     began_s = time.monotonic()
     name, check_name, runs, seed = _name_of(program), _name_of(check), settings.runs, settings.seed
     if name is None and not runs:
@@ -78,8 +86,22 @@ def learn(
     }
     better = [name for name, is_better in worth.items() if is_better]
     place = _put_into_use(folder, better) if settings.use and better else None
-    figures = figures_of(made, trained, settings, seconds=time.monotonic() - began_s)
+    taught = _teach(settings.model, trained, folder, seed, on_progress) if settings.model is not None else None
+    figures = figures_of(made, trained, settings, taught, seconds=time.monotonic() - began_s)
     return Learnt(lines_of(figures, folder, better, place), figures, folder, bool(better) and settings.use)
+
+
+def _teach(name: str, trained: Trained, folder: Path, seed: int, on_progress: Progress) -> TaughtModel | str:
+    """Teach a language model what the small one was taught; or say why that cannot be, which costs nothing else."""
+    from blamespan_lab.learn.language_model import teach_language_model
+
+    on_progress("teaching the language model", 0, 1)
+    try:
+        return teach_language_model(name, trained.labelled, trained.hits, folder, seed=seed)
+    except BlamespanError as error:
+        return str(error)
+    finally:
+        on_progress("teaching the language model", 1, 1)
 
 
 def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: LearnSettings) -> list[str]:
@@ -106,13 +128,18 @@ def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: 
     at_once = settings.processes or cores()
     price = most * cost.money(settings.price_in, settings.price_out)
     money = f", {price:,.2f} in money" if price else ""
-    return [
+    plan = [
         f"first task  {how}; {', '.join(trial.run.agents) or 'no agent was seen'}; {calls} model calls",
         f"plan        {len(tasks)} tasks clean, at most {budget} runs with a fault, two replays of each failure",
         f"tools       {tools}",
         f"price       at most {most} runs, {most * calls:,} model calls, {most * tokens:,} tokens{money}, "
         f"{most * took_s / at_once / 60:.1f} min with {at_once} processes",
     ]
+    if settings.model is not None:
+        from blamespan_lab.learn.language_model import describe_plan
+
+        plan.append(f"model       {describe_plan(settings.model, longest_trace(trial.spans), budget)}")
+    return plan
 
 
 def read_tasks(path: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.train.outcome_head import OutcomeFigures, apply_labels, learn_head, read_outcomes
 from blamespan_lab.train.step_head import (
+    Hits,
     LeftOutFigures,
     StepFigures,
     agreed_run,
@@ -36,6 +37,7 @@ from blamespan_tracer.checks.usual_course import (
     UsualCourses,
     learn_usual_courses,
 )
+from blamespan_tracer.heads import list_agents
 from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
@@ -63,6 +65,9 @@ class Trained:
         step_head: Whether the head for steps is better than the tracer by itself, and than naming the same always.
         outcome_head: Whether that for outcomes is.
         unused: Labels that are about none of the runs.
+        n_teams: Teams that share no agent, of all runs.
+        labelled: The runs of which it is known what decided them, or that nothing did, with that.
+        hits: Of each labelled failure, by trace id, what is named right by what is used: the head, if it is better.
     """
 
     courses: UsualCourses
@@ -78,6 +83,9 @@ class Trained:
     step_head: bool
     outcome_head: bool
     unused: int
+    n_teams: int
+    labelled: tuple[RecordedRun, ...]
+    hits: Mapping[str, Hits]
 
 
 def train_team(
@@ -123,6 +131,7 @@ def train_team(
     ]
     figures, left_out, why_not, is_better = None, None, "", False
     by_itself = 0.0
+    in_use: dict[str, Hits] = {}
     well: tuple[str, ...] = ()
     badly: tuple[str, ...] = ()
     try:
@@ -134,7 +143,10 @@ def train_team(
         is_better = head.is_better and figures.after >= max(left_out.agent, left_out.place)
         replace(head, is_better=is_better).save(folder / STEP_HEAD_FILE)
         agents = [(one.run.faults or ())[0].agent for one in team.failures]
-        well, badly = _sort_by_hits([*zip(agents, figures.named, strict=True), *zip(kinds, figures.named, strict=True)])
+        named = [hits.step for hits in figures.hits_after]
+        well, badly = _sort_by_hits([*zip(agents, named, strict=True), *zip(kinds, named, strict=True)])
+        hits = figures.hits_after if is_better else figures.hits_before
+        in_use = {one.run.trace.trace_id: of_one for one, of_one in zip(team.failures, hits, strict=True)}
     except ConfigError as error:
         why_not = str(error)
     outcomes, why_no_outcomes = None, ""
@@ -157,7 +169,19 @@ def train_team(
         step_head=is_better,
         outcome_head=outcomes is not None and outcomes.is_better,
         unused=unused,
+        n_teams=_count_teams(traces.values()),
+        labelled=tuple(agreed),
+        hits=in_use,
     )
+
+
+def _count_teams(traces: Iterable[MessageActionTrace]) -> int:
+    teams: list[set[str]] = []
+    for trace in traces:
+        agents = set(list_agents(trace))
+        others = [team for team in teams if not team & agents]
+        teams = [*others, agents.union(*(team for team in teams if team & agents))]
+    return len(teams)
 
 
 class _TracerOfOthers:

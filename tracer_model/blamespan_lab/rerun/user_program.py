@@ -216,7 +216,8 @@ def _takes_no_argument(factory: Any, name: str) -> None:
 
 
 def _broken(name: str, error: BaseException) -> ConfigError:
-    return ConfigError(f"the factory {name!r} raised {type(error).__name__}: {error}. Mend it and run again")
+    said = " ".join(str(error).split())
+    return ConfigError(f"the factory {name!r} raised {type(error).__name__}: {said}. Mend it and run again")
 
 
 def _runnable(program: Any, name: str) -> Any:

@@ -12,8 +12,10 @@ import json
 import logging
 import math
 import random
+import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
@@ -33,7 +36,9 @@ from blamespan_lab.make.corpus.storage import read_corpus
 from blamespan_lab.recipes import Count, Listed, Number, PositiveCount, PositiveNumber
 from blamespan_lab.recorded_runs import is_held_out, read_recorded
 from blamespan_lab.statistics import percent
+from blamespan_lab.train import LANGUAGE_MODEL_PACKAGES
 from blamespan_lab.train.calibrating import SOUND, Pointed, alarm_for, blamed, mass_for, temperature_of
+from blamespan_lab.train.step_head import Hits
 from blamespan_tracer.abstention import abstention_reason
 from blamespan_tracer.alternatives.language_model import (
     MODE_OF,
@@ -47,6 +52,7 @@ from blamespan_tracer.alternatives.language_model import (
     fingerprint,
     is_out_of_memory,
     load_base,
+    most_context,
     parse_reply,
     write_question,
     write_reply,
@@ -57,7 +63,6 @@ from blamespan_tracer.numeric import softmax
 History: TypeAlias = list[dict[str, Any]]
 """What a trainer logged, one row for each update."""
 
-_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate", "datasets")
 _MOST_HELD_OUT = 400
 """Runs that calibration and figures are taken from: more cost time and change little."""
 _MAX_FALSE_ALARMS, _COVERAGE = 5.0, 90.0
@@ -202,6 +207,7 @@ class HeldOutFigures:
         chance: Whose step an even draw from the decisions names.
         auto_step: Whose step the default tracer names.
         auto_agent: Likewise its agent.
+        named: Of each of them, by trace id, whether its step and its agent are named.
     """
 
     n: int
@@ -210,6 +216,7 @@ class HeldOutFigures:
     chance: float
     auto_step: float
     auto_agent: float
+    named: Mapping[str, Hits] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +269,11 @@ def bound_clip(update: int, updates: int, first: float) -> float:
 
 
 def train_language_model(
-    recipe: LanguageModelRecipe, data: Path, out: Path, runs: Iterable[RecordedRun] | None = None
+    recipe: LanguageModelRecipe,
+    data: Path,
+    out: Path,
+    runs: Iterable[RecordedRun] | None = None,
+    held_out_tasks: Set[str] | None = None,
 ) -> TrainedLanguageModel:
     """Train an adapter by *recipe*; leave recipe, metrics, checkpoints and `adapter/` in *out*.
 
@@ -273,47 +284,56 @@ def train_language_model(
         data: Folder that holds what the recipe names.
         out: Run directory: new, empty, or of the same recipe.
         runs: Labelled runs to train on instead of those that the recipe names.
+        held_out_tasks: Kept aside instead of a share of the tasks by the recipe.
 
     Raises:
         MissingExtra: if a package of `blamespan[llm]` is not installed.
         ConfigError: if the data is missing or too small, or *out* holds another recipe's run.
         TracerUnavailable: if the base cannot be loaded.
-        BlamespanError: if it does not fit into memory.
+        BlamespanError: if it does not fit into memory, or onto the disk.
     """
-    for package in _PACKAGES:
+    for package in LANGUAGE_MODEL_PACKAGES:
         require(package, "llm")
     from transformers.utils import logging as hf_logging
 
     hf_logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")  # of TRL's calls, not the user's
     start_s = time.perf_counter()
     _claim(out, recipe)
-    fitted, held_out = _split(recipe, collect_examples(_read_runs(recipe, data) if runs is None else runs))
+    examples = collect_examples(_read_runs(recipe, data) if runs is None else runs)
+    fitted, held_out = _split(recipe, examples, held_out_tasks)
     base = recipe.base or _build(recipe, fitted, out / "base")
     model, tokenizer = load_base(base, dtype=None if torch.cuda.is_available() else torch.float32)
-    prompts = Prompts(tokenizer, recipe.data.context)
-    calibration = Calibration(recipe.data.context, base=fingerprint(model))
+    context = min(recipe.data.context, most_context(model))
+    prompts = Prompts(tokenizer, context)
+    calibration = Calibration(context, base=fingerprint(model))
     asked = []
     for example in fitted:
         excerpts, _ = prompts.excerpts(example.run)
         if len(excerpts) == 1:
             asked.append((example, prompts.ask(excerpts[0].text)))
     if not asked:
-        raise ConfigError(f"expected runs within {recipe.data.context} tokens, got none. Raise data.context")
+        raise ConfigError(f"expected runs within {context} tokens, got none. Raise data.context")
     model = _add_lora(model, recipe, base)
     histories = {}
     try:
         model, histories["sft"] = _run_sft(recipe, model, tokenizer, prompts, asked, out / "sft")
         if recipe.grpo.updates:
             model, histories["grpo"] = _run_grpo(recipe, model, tokenizer, asked, out / "grpo")
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        adapter = out / "adapter"
+        model.save_pretrained(str(adapter))
+    except (OSError, RuntimeError, MemoryError, SafetensorError) as error:
+        if is_out_of_memory(error):
+            raise BlamespanError(
+                "expected training to fit into memory, got out of memory. Take a smaller model, lower data.context, "
+                "sft.device_runs or grpo.device_replies, or set checkpointing = true"
+            ) from error
+        if isinstance(error, RuntimeError) and "inline_container" not in str(error):  # where torch.save is at work
             raise
         raise BlamespanError(
-            "expected training to fit into memory, got out of memory. Lower data.context, sft.device_runs or "
-            "grpo.device_replies, or set checkpointing = true"
+            f"expected checkpoints that can be written in {str(out)!r}, got {str(error)[:200]}. Make room "
+            "and run the same command again: it goes on from the last one"
         ) from error
-    adapter = out / "adapter"
-    model.save_pretrained(str(adapter))
     tracer = LanguageModelTracer(model.merge_and_unload().eval(), tokenizer, calibration)
     figures = _calibrate(tracer, calibration, held_out[:_MOST_HELD_OUT], adapter)
     rows = [{"stage": stage, **row} for stage, history in histories.items() for row in history]
@@ -340,8 +360,10 @@ def _claim(out: Path, recipe: LanguageModelRecipe) -> None:
                 f"expected --out to be new, empty or a run of this recipe, got {str(out)!r} with another. Name another"
             )
         out.mkdir(parents=True, exist_ok=True)
-        versions = {name: version(name) for name in (*_PACKAGES, "blamespan")}
-        path.write_text(json.dumps({"recipe": content, "versions": versions}, indent=1) + "\n", encoding="utf-8")
+        versions = {name: version(name) for name in (*LANGUAGE_MODEL_PACKAGES, "blamespan")}
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps({"recipe": content, "versions": versions}, indent=1) + "\n", encoding="utf-8")
+        fresh.replace(path)
     except ConfigError:
         raise
     except (OSError, ValueError) as error:
@@ -372,17 +394,25 @@ def collect_examples(runs: Iterable[RecordedRun]) -> Iterator[Example]:
                 yield Example(run.trace, shown, ModelAnswer(decision.agent, decision.step, codes[0] if codes else None))
 
 
-def _split(recipe: LanguageModelRecipe, examples: Iterable[Example]) -> tuple[list[Example], list[Example]]:
+def _split(
+    recipe: LanguageModelRecipe, examples: Iterable[Example], held_out_tasks: Set[str] | None
+) -> tuple[list[Example], list[Example]]:
     """Split by task into examples to fit on, in a drawn order and with few sound ones, and held-out ones."""
     data = recipe.data
     sides: tuple[list[Example], list[Example]] = ([], [])
     for example in examples:
-        sides[is_held_out(example.trace.task, percent=data.held_out_percent, seed=recipe.seed + 1)].append(example)
+        task = example.trace.task
+        is_aside = (
+            is_held_out(task, percent=data.held_out_percent, seed=recipe.seed + 1)
+            if held_out_tasks is None
+            else task in held_out_tasks
+        )
+        sides[is_aside].append(example)
     failed = [sum(example.answer != NOBODY for example in side) for side in sides]
     if not all(failed):
         raise ConfigError(
-            f"expected failed runs of enough tasks to hold {data.held_out_percent} % of them out, got {failed[0]} to "
-            f"fit on and {failed[1]} held out. Give more runs, or change data.held_out_percent"
+            f"expected failed runs of enough tasks to hold some of them out, got {failed[0]} to fit on and {failed[1]} "
+            "held out. Give more runs of more tasks"
         )
     random.Random(recipe.seed).shuffle(sides[0])  # noqa: S311  # a draw, no secret
     n_sound = failed[0] * data.sound_percent // max(100 - data.sound_percent, 1)
@@ -572,12 +602,9 @@ def _common_arguments(recipe: LanguageModelRecipe, out: Path) -> dict[str, Any]:
 
 def _train(trainer: Any) -> tuple[Model, History]:
     """Train, from the last checkpoint where there is one; return the model and what was logged, that before it too."""
-    from transformers import PrinterCallback, TrainerState
-    from transformers.trainer_utils import get_last_checkpoint
+    from transformers import PrinterCallback
 
-    out = trainer.args.output_dir
-    checkpoint = get_last_checkpoint(out) if Path(out).is_dir() else None
-    state = TrainerState.load_from_json(f"{checkpoint}/trainer_state.json") if checkpoint is not None else None
+    checkpoint, state = _find_checkpoint(Path(trainer.args.output_dir))
     if state is not None and state.global_step >= state.max_steps:  # going on would make one update more
         trainer._load_from_checkpoint(checkpoint)
     else:
@@ -585,6 +612,19 @@ def _train(trainer: Any) -> tuple[Model, History]:
         trainer.train(resume_from_checkpoint=checkpoint)
         state = trainer.state
     return trainer.model, [row for row in state.log_history if "train_runtime" not in row]
+
+
+def _find_checkpoint(out: Path) -> tuple[str | None, Any]:
+    """Return the last checkpoint with its state, which is written last; one that a crash cut off is removed."""
+    from transformers import TrainerState
+
+    checkpoints = sorted(out.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]), reverse=True)
+    for checkpoint in checkpoints:
+        try:
+            return str(checkpoint), TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        except (OSError, ValueError, TypeError):
+            shutil.rmtree(checkpoint)
+    return None, None
 
 
 def _calibrate(
@@ -621,6 +661,10 @@ def _calibrate(
         chance=100 * _mean([1 / len(example.run.decisions) for example, _ in failed]),
         auto_step=percent(auto_steps),
         auto_agent=percent(auto_agents),
+        named={
+            example.trace.trace_id: Hits(step, agent)
+            for (example, _), step, agent in zip(failed, steps, agents, strict=True)
+        },
     )
 
 

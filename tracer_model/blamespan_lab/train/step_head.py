@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,13 @@ class KindFigures:
         return self.gain_interval[0] > 0
 
 
+class Hits(NamedTuple):
+    """What is named right of one failure."""
+
+    step: bool
+    agent: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StepFigures:
     """How often the labelled step is named, on labels that the head has not seen.
@@ -96,7 +103,8 @@ class StepFigures:
         broken: only the tracer by itself.
         gain_interval: How much likelier the head makes the labelled step, in nats, 90 %: the gain exceeds the lower end
             with a confidence of 95 %.
-        named: Of each failure, whether its step is named with the head.
+        hits_before: Of each failure, what the tracer names right by itself, and
+        hits_after: with the head.
         penalty: Of the head's weights.
         kinds: How often the labelled kind of error is named; None where too few are labelled.
     """
@@ -111,7 +119,8 @@ class StepFigures:
     mended: int
     broken: int
     gain_interval: tuple[float, float]
-    named: tuple[bool, ...] = ()
+    hits_before: tuple[Hits, ...] = ()
+    hits_after: tuple[Hits, ...] = ()
     penalty: float = _PENALTIES[-1]
     kinds: KindFigures | None = None
 
@@ -371,10 +380,10 @@ def _draw(team: TeamSteps, size: int, seed: int) -> tuple[bool, float, float]:
     return prior is not None, named, agents
 
 
-def _hit(one: LabelledSteps, shares: NDArray[np.float64]) -> tuple[bool, bool]:
+def _hit(one: LabelledSteps, shares: NDArray[np.float64]) -> Hits:
     """Return whether the most blamed step of the most blamed agent is the labelled one, and whether of its agent."""
     step = _step_named(one, shares)
-    return step == one.step, bool(one.is_of_agent[step])
+    return Hits(step == one.step, bool(one.is_of_agent[step]))
 
 
 def _step_named(one: LabelledSteps, shares: NDArray[np.float64]) -> int:
@@ -392,9 +401,10 @@ def measure_named(team: TeamSteps, tracer: Tracer) -> float:
 def _measure(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64]], seed: int) -> StepFigures:
     """Compare the tracer by itself with the *shares* by heads that have not seen the run's task."""
     by_tracer = [one.share() for one in steps]
-    before, after = (
-        np.array([_hit(one, of_run) for one, of_run in zip(steps, given, strict=True)]) for given in (by_tracer, shares)
+    hits_before, hits_after = (
+        tuple(_hit(one, of_run) for one, of_run in zip(steps, given, strict=True)) for given in (by_tracer, shares)
     )
+    before, after = np.array(hits_before), np.array(hits_after)
     gains = np.array(
         [
             np.log((now[one.step] + _LEAST) / (then[one.step] + _LEAST))
@@ -415,7 +425,8 @@ def _measure(steps: Sequence[LabelledSteps], shares: Sequence[NDArray[np.float64
         mended=int((after[:, 0] & ~before[:, 0]).sum()),
         broken=int((before[:, 0] & ~after[:, 0]).sum()),
         gain_interval=(low, high),
-        named=tuple(map(bool, named_after)),
+        hits_before=hits_before,
+        hits_after=hits_after,
     )
 
 

@@ -334,10 +334,9 @@ class LanguageModelTracer:
     def __init__(
         self, model: Model, tokenizer: Tokenizer, calibration: Calibration, *, context: int = 0, digest: str = ""
     ) -> None:
-        own = int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or _MOST_CONTEXT)
         self._model = model
         self._calibration = calibration
-        self._prompts = Prompts(tokenizer, min(context or calibration.context or _MOST_CONTEXT, own))
+        self._prompts = Prompts(tokenizer, min(context or calibration.context or _MOST_CONTEXT, most_context(model)))
         self._identity = TracerIdentity("language-model", __version__, digest)
 
     @classmethod
@@ -587,6 +586,11 @@ def load_base(name: str, *, dtype: torch.dtype | None = None) -> tuple[Model, To
         return model.to(device).eval(), tokenizer
     except Exception as error:  # transformers raises whatever its readers do
         raise _unusable(name, error) from error
+
+
+def most_context(model: Model) -> int:
+    """Return the most tokens that a model reads; 32,768 where it does not say."""
+    return int(getattr(model.config.get_text_config(), "max_position_embeddings", 0) or _MOST_CONTEXT)
 
 
 def fingerprint(model: Model) -> str:

@@ -18,8 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, cast
 
+from blamespan.appending import hold_lock, sync_folder
 from blamespan.errors import BlamespanError, ConfigError
-from blamespan.labels.file import hold_lock, sync_folder
 from blamespan.plugins import load_part
 from blamespan_tracer.schemata.schema import ErrorSchema, SeenFailure, Signature, read_schema
 

@@ -165,6 +165,19 @@ def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
     assert "7 labels are about other runs: were they made of another team?" in lines[6]
 
 
+@pytest.mark.parametrize("others", [0, 2])
+def test_runs_of_another_team_are_said(others: int, tmp_path: Path) -> None:
+    """What a program's runs are mixed with is named where no agent is the same; a team alone is not remarked upon."""
+    traces = [trace_of(number) for number in range(9)]
+    traces += [trace_of(900 + number, agents=("Ada", "Bob", "Eve", "Joe")) for number in range(others)]
+    trained = train_team([RecordedRun("x", trace) for trace in traces], [], tmp_path)
+    line = lines_of(
+        figures_of(replace(made_of(), tasks=30), trained, LearnSettings(), seconds=1.0), tmp_path, [], None
+    )[-1]
+
+    assert ("Runs of 2 teams that share no agent were learnt as one" in line) == bool(others)
+
+
 def test_train_refuses_labels_of_another_team_with_a_sentence(tmp_path: Path) -> None:
     """Of labels that fit none of the runs, it is said that they do not fit."""
     (tmp_path / "run.txt").write_text("task: Add.\n\nada: It is 4.\n")

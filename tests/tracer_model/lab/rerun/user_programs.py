@@ -125,7 +125,7 @@ def uncompiled() -> Any:
 
 def raises() -> Any:
     """A factory that fails."""
-    raise RuntimeError("no key")
+    raise RuntimeError("no\nkey")
 
 
 def needs(key: str) -> str:
