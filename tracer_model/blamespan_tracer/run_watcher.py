@@ -116,8 +116,9 @@ class RunWatcher:
 
     def _read(self, step: ProposedStep) -> tuple[HeldStep, ReadStep]:
         """Hold what a step states against what is known, and read it beside the steps before it."""
-        held = self._ledger.hold(self._index, _content(step), decides=step.kind != "tool_result")
-        claims = self._ledger.finish(held, is_argument=step.kind == "tool_call")
+        decides, is_call = step.kind != "tool_result", step.kind == "tool_call"
+        held = self._ledger.hold(self._index, _content(step), decides=decides, is_call=is_call)
+        claims = self._ledger.finish(held)
         return held, self._reader.read(self._make_step(0, step), claims)
 
     def _examine_claims(self, step: ProposedStep, claims: Sequence[Claim], features: Floats) -> Iterator[RunFinding]:

@@ -300,6 +300,4 @@ def test_a_run_read_step_by_step_has_the_ledger_of_the_whole() -> None:
             for claim in claims
         ]
 
-    assert [shown(reader.finish(step, is_argument=False)) for step in held] == [
-        shown(claims) for claims in read_ledger(run).claims
-    ]
+    assert [shown(reader.finish(step)) for step in held] == [shown(claims) for claims in read_ledger(run).claims]

@@ -323,10 +323,11 @@ def read_ledger(trace: MessageActionTrace) -> Ledger:
     held: deque[HeldStep] = deque()
     for step in trace.steps:
         reader.hear(step.index, step.input_text)
-        read = reader.hold(step.index, step.content, decides=trace.can_be_blamed(step))
+        decides, is_call = trace.can_be_blamed(step), step.kind == "tool_call"
+        read = reader.hold(step.index, step.content, decides=decides, is_call=is_call)
         reader.take(read)
         held.append(replace(read, mentions=()))
-    return Ledger(tuple(reader.finish(held.popleft(), is_argument=step.kind == "tool_call") for step in trace.steps))
+    return Ledger(tuple(reader.finish(held.popleft()) for _ in trace.steps))
 
 
 class LedgerReader:
@@ -346,17 +347,20 @@ class LedgerReader:
         """Take up what a step was given."""
         self._sources.add(index, list(_read_mentions(index, text, is_input=True)), is_input=True)
 
-    def hold(self, index: int, text: str, *, decides: bool) -> HeldStep:
+    def hold(self, index: int, text: str, *, decides: bool, is_call: bool = False) -> HeldStep:
         """Hold what a step states against what is known; nothing is taken up.
 
         Args:
             index: Of the step.
             text: What it says.
             decides: Whether an agent can be blamed for it; what nobody can be blamed for makes no claims.
+            is_call: Whether it calls a tool: what comes before the first bracket is the tool's name.
         """
         mentions = tuple(_read_mentions(index, text))
         most = _MAX_CLAIMS if self._n_claims < _MANY_CLAIMS else _FEW_CLAIMS
-        return HeldStep(mentions, tuple(self._sources.hold(mentions, text, most)) if decides else (), decides)
+        tool = text.partition("(")[0] if is_call else None
+        held = tuple(self._sources.hold(mentions, text, most, tool)) if decides else ()
+        return HeldStep(mentions, held, decides, tool)
 
     def take(self, step: HeldStep) -> None:
         """Take up what a step states: later ones are held against it."""
@@ -366,11 +370,11 @@ class LedgerReader:
             self._n_claims += len(step.held)
             self._last_use.update(((mention.value.form, mention.value.key), mention.step) for mention in step.mentions)
         vouched = {id(one.mention) for one in step.held if one.is_vouched} if step.held else None
-        self._sources.add(step.mentions[0].step, step.mentions, vouched=vouched)
+        self._sources.add(step.mentions[0].step, step.mentions, vouched=vouched, tool=step.tool)
 
-    def finish(self, step: HeldStep, *, is_argument: bool) -> tuple[Claim, ...]:
+    def finish(self, step: HeldStep) -> tuple[Claim, ...]:
         """Return the claims of a step, with what is known by now of how their values were used since."""
-        return tuple(self._note_use(claim, is_argument=is_argument) for claim in step.held)
+        return tuple(self._note_use(claim, is_argument=step.tool is not None) for claim in step.held)
 
     def _note_use(self, claim: Claim, *, is_argument: bool) -> Claim:
         value, step = claim.mention.value, claim.mention.step
@@ -392,11 +396,13 @@ class HeldStep:
         mentions: What it states.
         held: Its claims; none where nobody can be blamed for it.
         decides: Whether somebody can.
+        tool: Name of the tool that it calls; None where it calls none.
     """
 
     mentions: tuple[Mention, ...]
     held: tuple[Claim, ...]
     decides: bool
+    tool: str | None = None
 
 
 class _Latest:
@@ -550,9 +556,16 @@ class _Sources:
         self._texts: dict[tuple[int, bool], Sequence[Mention]] = defaultdict(tuple)
         self._rows: dict[tuple[int, bool, Form], _Rows] = {}
         self._operands = _Operands()
+        self._asking: dict[str, set[int]] = defaultdict(set)
 
     def add(
-        self, step: int, mentions: Sequence[Mention], *, is_input: bool = False, vouched: Set[int] | None = None
+        self,
+        step: int,
+        mentions: Sequence[Mention],
+        *,
+        is_input: bool = False,
+        vouched: Set[int] | None = None,
+        tool: str | None = None,
     ) -> None:
         """Take up what a text states: later claims are held against it.
 
@@ -561,15 +574,18 @@ class _Sources:
             mentions: What it states.
             is_input: Whether the step was given it.
             vouched: By `id` those that others may be calculated from; None for all.
+            tool: Name of the tool that the step calls.
         """
         if not mentions:
             return
+        if tool is not None:
+            self._asking[tool].add(step)
         self._texts[step, is_input] = [*self._texts[step, is_input], *mentions]
         for mention in mentions:
             self._stated[mention.value.form].add(mention)
         self._operands.add(one.value for one in mentions if vouched is None or id(one) in vouched)
 
-    def hold(self, mentions: Sequence[Mention], text: str, most: int) -> Iterator[Claim]:
+    def hold(self, mentions: Sequence[Mention], text: str, most: int, tool: str | None = None) -> Iterator[Claim]:
         """Hold the claims of one step against the sources, in order.
 
         Of more than *most* values those come first that nearly equal one of a source, then those that no source has,
@@ -577,9 +593,12 @@ class _Sources:
 
         By which moments a message dates itself, or says when it speaks next, nobody else can know: they are claims only
         where a source has them, or the task or an input has another one between the same words.
+
+        What a tool was asked for before does not contradict what it is asked for now: two questions are of two things.
         """
         values = sorted((mention.value for mention in mentions), key=lambda value: value.start)
         starts = [value.start for value in values]
+        asked: Set[int] = self._asking.get(tool, set()) if tool is not None else set()
         texts: dict[tuple[Form, str], set[tuple[int, bool]]] = {}
         if len(mentions) > most:
             ranked = sorted(mentions, key=self._rank)[:most]
@@ -590,7 +609,7 @@ class _Sources:
             if value.form in ("date", "time") and dates_itself(text, value):
                 held = self._hold_moment(mention)
             else:
-                held = self._hold(mention, values, starts)
+                held = self._hold(mention, values, starts, asked)
             if held is not None and held.contradictions:
                 held = self._count_alongside(held, _list_beside(value, values, starts), texts)
             if held is not None:
@@ -636,19 +655,30 @@ class _Sources:
             del self._rows[next(iter(self._rows))]
         return rows
 
-    def _hold(self, mention: Mention, values: Sequence[Value], starts: Sequence[int]) -> Claim:
+    def _hold(
+        self, mention: Mention, values: Sequence[Value], starts: Sequence[int], asked: Set[int] = frozenset()
+    ) -> Claim:
+        """Hold a value against what is known.
+
+        Args:
+            mention: The value.
+            values: Those of its text, ascending by offset.
+            starts: Their offsets.
+            asked: Earlier steps that call the tool that its step calls.
+        """
         value = mention.value
         if value.form == "opposite":
-            return self._hold_opposite(mention)
+            return self._hold_opposite(mention, asked)
         same, n_known = self._find_same(value), len(self._stated[value.form].by_key)
-        rival, agreement, n_rivals = self._find_rival(mention)
+        rival, agreement, n_rivals = self._find_rival(mention, asked)
         if same:
             n_alike, support = _find_best_agreement(mention, same)
-            found = (*self._other_row(mention, same), *_other_unit(mention, same))
+            telling = [other for other in same if not _is_asked(other, asked)]
+            found = (*self._other_row(mention, telling), *_other_unit(mention, telling))
             return Claim(mention, support, n_alike, _NOT_CALCULATED, found, n_known=n_known, rival_agreement=agreement)
-        contradictions = [*self._nearest(mention)]
+        contradictions = [*self._nearest(mention, asked)]
         if rival is None and value.quantity:
-            contradictions += self._other_amount(mention)
+            contradictions += self._other_amount(mention, asked)
         if rival is not None:
             surprise = max(0.0, 1.5 * agreement - math.log(n_rivals))
             contradictions.append(Contradiction("context", rival, surprise, agreement))
@@ -688,7 +718,7 @@ class _Sources:
             same = stated.by_key.get(value.key[-LENGTH_WITHOUT_YEAR:]) if is_full else stated.by_day.get(value.key)
         return same
 
-    def _hold_opposite(self, mention: Mention) -> Claim:
+    def _hold_opposite(self, mention: Mention, asked: Set[int]) -> Claim:
         """Look for the opposite word between the same words, where the word itself stands between them nowhere."""
         support, agreement = None, 0
         best, most = None, 1
@@ -697,25 +727,27 @@ class _Sources:
             words = mention.count_agreement(other)
             if other.value.key == mention.value.key and words >= agreement:
                 support, agreement = other, words
-            elif other.value.key in OPPOSITES[mention.value.key] and words > most:
+            elif other.value.key in OPPOSITES[mention.value.key] and words > most and not _is_asked(other, asked):
                 best, most = other, words
         found = () if best is None or agreement >= most else (Contradiction("opposite", best, 2.0 * most, most),)
         return Claim(mention, support, agreement, _NOT_CALCULATED, found, n_known=len(stated.by_key))
 
-    def _nearest(self, mention: Mention) -> Iterator[Contradiction]:
+    def _nearest(self, mention: Mention, asked: Set[int]) -> Iterator[Contradiction]:
         value, stated = mention.value, self._stated[mention.value.form]
-        near: dict[str, None] = {}
+        near: dict[str, list[Mention]] = {}
         for pattern in _patterns(value):
             for other in stated.by_pattern.get(pattern):
-                if other.value.key != value.key and (
-                    not pattern.startswith(_OF_ANY_YEAR) or len(other.value.key) != len(value.key)
-                ):
-                    near[other.value.key] = None
+                if other.value.key in near or other.value.key == value.key:
+                    continue
+                if not pattern.startswith(_OF_ANY_YEAR) or len(other.value.key) != len(value.key):
+                    told = [one for one in stated.by_key.get(other.value.key) if not _is_asked(one, asked)]
+                    if told:
+                        near[other.value.key] = told
             if len(near) >= _MAX_ALIKE:
                 break
         if not near:
             return
-        found = [_find_best_agreement(mention, stated.by_key.get(key)) for key in near]
+        found = [_find_best_agreement(mention, told) for told in near.values()]
         found.sort(key=lambda one: -one[0])  # of equal ones the first that was found
         agreement, source = found[0]
         if len(found) > 1:
@@ -729,12 +761,12 @@ class _Sources:
         alike = n_twins / n_keys if n_keys > 1 else 0.0
         yield Contradiction("near", source, _near_surprise(value, n_keys), agreement, share_alike=alike)
 
-    def _find_rival(self, mention: Mention) -> tuple[Mention | None, int, int]:
+    def _find_rival(self, mention: Mention, asked: Set[int]) -> tuple[Mention | None, int, int]:
         """Find the other value between whose words a claim stands best, how many agree, and how many such values."""
         best, most = None, 0
         rivals: set[str] = set()
         for other in dict.fromkeys(self._stated[mention.value.form].find_neighbours(mention)):
-            if other.value.key != mention.value.key:
+            if other.value.key != mention.value.key and not _is_asked(other, asked):
                 rivals.add(other.value.key)
                 words = mention.count_agreement(other)
                 if words > most:
@@ -755,17 +787,22 @@ class _Sources:
         if best is not None:
             yield Contradiction("row", best[1], best[0], mention.count_agreement(best[1]))
 
-    def _other_amount(self, mention: Mention) -> Iterator[Contradiction]:
+    def _other_amount(self, mention: Mention, asked: Set[int]) -> Iterator[Contradiction]:
         """Look for another amount of the same, in another unit: the words near both agree."""
         value, own = mention.value, _telling_words(mention)
         others = [
             (len(own & _telling_words(other)), other)
             for other in self._stated[value.form].by_dimension.get(_dimension(value))
-            if other.value.unit != value.unit
+            if other.value.unit != value.unit and not _is_asked(other, asked)
         ]
         agreement, best = max(others, key=lambda one: one[0], default=(0, None))
         if best is not None and agreement >= _LEAST_TELLING:
             yield Contradiction("context", best, 1.5 * agreement, agreement)
+
+
+def _is_asked(mention: Mention, asked: Set[int]) -> bool:
+    """Check whether a value stands in what one of the calls of these steps asks for."""
+    return mention.step in asked and not mention.is_input
 
 
 def _list_beside(value: Value, values: Sequence[Value], starts: Sequence[int]) -> list[Value]:

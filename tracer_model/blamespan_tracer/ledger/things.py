@@ -11,13 +11,13 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.ledger.ledger import TASK
-from blamespan_tracer.ledger.records import Row, Table, find_tables
+from blamespan_tracer.ledger.records import Cell, Row, Table, find_tables
 from blamespan_tracer.ledger.values import Form, Value, find_values
 
 Key: TypeAlias = tuple[Form, str]
@@ -28,6 +28,8 @@ _MAX_STATING: Final = 20
 """Statements of one value that are kept."""
 _MAX_ANSWERS: Final = 40
 """Answers of one tool that are held against each other."""
+_LONGEST_BARE: Final = 30
+"""Characters of an answer that is one value and nothing else."""
 _MAX_CANDIDATES: Final = 200
 """Rows that one word names; a word that names more names none."""
 
@@ -105,25 +107,28 @@ class Things:
                     known.append(statement.words)
 
     def add_answer(self, call: Step, result: Step, stated: _StatedText) -> None:
-        """Take up what a tool answered as a row of its table: the things that the call asked for name it."""
-        records = [table for table in stated.tables if len(table.rows) == 1 and not table.rows[0].name]
+        """Take up what a tool answered as a row of its table: the things that the call asked for name it.
+
+        An answer that is a bare value is what numbers were asked with as often as what things: only words name it.
+        """
+        rows = [table.rows[0] for table in stated.tables if len(table.rows) == 1 and not table.rows[0].name]
         tool, _, arguments = call.content.partition("(")
         answers = self._answers[tool]
-        if not records or len(answers) >= _MAX_ANSWERS:
+        row = rows[0] if rows else stated.bare
+        if row is None or len(answers) >= _MAX_ANSWERS:
             return
-        row = records[0].rows[0]
         names = frozenset(word.casefold() for word in _WORD.findall(_arguments_only(arguments)))
+        if not rows:
+            names = frozenset(word for word in names if len(word) > 2 and not word[0].isdigit())
         answers.append((names, SourceRow(result.index, False, row, result.content[row.start : row.stop])))
         if len(answers) > 1:
             times = Counter(word for words, _ in answers for word in words)
-            rows = []
+            named = []
             for words, source in answers:
                 own = frozenset(word for word in words if times[word] == 1)
-                named = Row(
-                    " ".join(sorted(own)), (own,) if own else (), source.row.cells, source.row.start, source.row.stop
-                )
-                rows.append(SourceRow(source.step, False, named, source.text))
-            self._add_table(rows, tuple(row.cells))
+                named_row = replace(source.row, name=" ".join(sorted(own)), names=(own,) if own else ())
+                named.append(replace(source, row=named_row))
+            self._add_table(named, tuple(row.cells))
 
     def _add_table(self, rows: Sequence[SourceRow], columns: tuple[str, ...]) -> None:
         rows_with: dict[Key, set[int]] = defaultdict(set)
@@ -183,6 +188,17 @@ class _StatedText:
         """Its tables."""
         return find_tables(self.text, self.values)
 
+    @property
+    def bare(self) -> Row | None:
+        """It as a row of one cell, where it is one number, date or time and nothing else."""
+        text = self.text.strip()
+        if not 0 < len(text) <= _LONGEST_BARE or len(self.values) != 1:
+            return None
+        value = self.values[0]
+        if value.form not in ("number", "date", "time") or value.text.strip() != text:
+            return None
+        return Row("", (), {"": Cell("", text, value.start, (value,))}, value.start, value.stop)
+
     @lazy_property
     def statements(self) -> Sequence[Statement]:
         """Its statements."""
@@ -226,7 +242,8 @@ def read_things(trace: MessageActionTrace) -> Iterator[tuple[Step, Sequence[Stat
     task = _StatedText(TASK, trace.task[:_MAX_CHARS])
     inputs = [_StatedText(step.index, step.input_text[:_MAX_CHARS]) for step in trace.steps]
     contents = [_StatedText(step.index, step.content[:_MAX_CHARS]) for step in trace.steps]
-    if not any(text.tables for text in (task, *inputs, *contents)):
+    answers = (text for step, text in zip(trace.steps, contents, strict=True) if step.kind == "tool_result")
+    if not any(text.tables for text in (task, *inputs, *contents)) and not any(text.bare for text in answers):
         return
     things.add(TASK, task)
     for step, given, own in zip(trace.steps, inputs, contents, strict=True):
