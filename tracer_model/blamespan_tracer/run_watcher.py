@@ -144,6 +144,10 @@ class RunWatcher:
             held, read = self._read(step)
         self._examined = None
         self._ledger.take(held)
+        if step.kind == "tool_result":
+            calls = (one for _, one in reversed(self._kept) if one.kind == "tool_call" and one.tool == step.tool)
+            call = next(calls, None)
+            self._ledger.hear_answer(self._index, "" if call is None else _content(call), _content(step))
         self._reader.take(read, decides=decides)
         self._n_claims += count_claims(read.claims)
         self._note_support(step, held, read.claims)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,8 @@ from blamespan_tracer.weights_file import from_tensors, to_tensors
 
 Floats = NDArray[np.float32]
 
-_KINDS: Final[tuple[ContradictionKind, ...]] = get_args(ContradictionKind)
+LEARNT_KINDS: Final[tuple[ContradictionKind, ...]] = ("near", "context", "row", "unit", "opposite")
+"""Kinds of contradictions that the trees have learnt."""
 _FORMS: Final = (
     "short number",
     "long number",
@@ -89,7 +90,7 @@ CLAIM_FEATURES: Final = (
     *(f"is a {form}" for form in _FORMS),
     *_OF_CLAIM,
     *_OF_SOURCE,
-    *(f"{kind}: {what}" for kind in _KINDS for what in _OF_CONTRADICTION),
+    *(f"{kind}: {what}" for kind in LEARNT_KINDS for what in _OF_CONTRADICTION),
     *_OF_STEP,
 )
 """What each column means."""
@@ -103,7 +104,7 @@ MONOTONE: Final[Mapping[str, int]] = {
     "is in a sum that holds": -1,
     **{
         f"{kind}: {what}": sign
-        for kind in _KINDS
+        for kind in LEARNT_KINDS
         for what, sign in {
             "found": 1,
             "strength": 1,
@@ -230,7 +231,7 @@ def _describe_step(
         row = [float(name_form(claim) == form) for form in _FORMS]
         row += _describe_claim(claim, agents, step.agent, is_wrong_sum=False in holds, is_right_sum=True in holds)
         found = {one.kind: one for one in claim.contradictions}
-        for kind in _KINDS:
+        for kind in LEARNT_KINDS:
             row += _describe_contradiction(found.get(kind), step.index, agents, step.agent)
         yield claim, row + of_step
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Final, get_args
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.auto.claim_model import ClaimModel, ClaimRows, read_claims
+from blamespan_tracer.auto.claim_model import LEARNT_KINDS, ClaimModel, ClaimRows, read_claims
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.checks.alarms import weight_of
 from blamespan_tracer.ledger import Claim, Ledger, read_ledger
-from blamespan_tracer.ledger.ledger import Contradiction, ContradictionKind
+from blamespan_tracer.ledger.ledger import Contradiction
 
-DOUBTS: Final = (*get_args(ContradictionKind), "no source")
+DOUBTS: Final = (*LEARNT_KINDS, "no source")
 """What may speak against a claim: the kinds of contradictions, and that it has no source."""
 
 _SHORTEST_REPEAT = 20
@@ -117,7 +117,7 @@ def measure_doubts(claims: Sequence[Claim]) -> list[float]:
     doubts = dict.fromkeys(DOUBTS, 0.0)
     for claim in claims:
         for one in claim.contradictions:
-            if not one.is_repaired:
+            if one.kind in doubts and not one.is_repaired:
                 doubts[one.kind] = max(doubts[one.kind], measure_contradiction(claim, one))
         doubts["no source"] = max(doubts["no source"], _missing_support(claim))
     return list(doubts.values())

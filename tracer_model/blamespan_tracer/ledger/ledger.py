@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer.ledger.answers import Answers
 from blamespan_tracer.ledger.dating import dates_itself
 from blamespan_tracer.ledger.derivations import (
     MOST_OPERANDS,
@@ -30,7 +31,7 @@ _V = TypeVar("_V")
 TASK: Final = -1
 """Stands for the task where a step's index is meant."""
 
-ContradictionKind: TypeAlias = Literal["near", "context", "row", "unit", "opposite"]
+ContradictionKind: TypeAlias = Literal["near", "context", "row", "unit", "opposite", "record"]
 """How a source contradicts a claim.
 
 - near: the source has a value that differs in one character, digit, sign or word, and no source has the claim's.
@@ -38,6 +39,8 @@ ContradictionKind: TypeAlias = Literal["near", "context", "row", "unit", "opposi
 - row: the source has the claim's value, but beside other words, and beside the claim's words another value.
 - unit: the source has the number with another unit.
 - opposite: the source has the opposite word between the same words.
+- record: the source is a tool's answer about the thing that the claim's sentence names, and has another number of this
+  kind; no source has the claim's.
 """
 
 Operands: TypeAlias = Literal["beside", "latest", "known", ""]
@@ -102,6 +105,9 @@ _BESIDE = 160
 
 _MAX_OPERANDS, _MAX_LATEST, _MAX_COLUMNS = 32, 16, 3
 """Numbers that were said last: what is calculated is calculated from them more often than from older ones."""
+
+_RECORD_SURPRISE = 6.0
+"""Of a record that contradicts a claim, in nats."""
 
 _MAX_BESIDE = 16
 """Most values of the same step that a claim is seen beside."""
@@ -323,6 +329,9 @@ def read_ledger(trace: MessageActionTrace) -> Ledger:
     held: deque[HeldStep] = deque()
     for step in trace.steps:
         reader.hear(step.index, step.input_text)
+        if step.kind == "tool_result" and step.index:
+            call = trace.steps[step.inputs[-1] if step.inputs else step.index - 1]
+            reader.hear_answer(step.index, call.content if call.kind == "tool_call" else "", step.content)
         decides, is_call = trace.can_be_blamed(step), step.kind == "tool_call"
         read = reader.hold(step.index, step.content, decides=decides, is_call=is_call)
         reader.take(read)
@@ -339,6 +348,7 @@ class LedgerReader:
 
     def __init__(self, task: str) -> None:
         self._sources = _Sources()
+        self._answers = Answers()
         self._last_use: dict[tuple[Form, str], int] = {}
         self._n_claims = 0
         self._sources.add(TASK, list(_read_mentions(TASK, task)))
@@ -346,6 +356,16 @@ class LedgerReader:
     def hear(self, index: int, text: str) -> None:
         """Take up what a step was given."""
         self._sources.add(index, list(_read_mentions(index, text, is_input=True)), is_input=True)
+
+    def hear_answer(self, index: int, call: str, text: str) -> None:
+        """Take up what a tool answered as records of the things that it was asked about; `take` takes up its values.
+
+        Args:
+            index: Of the step that answers.
+            call: The call, as the step that makes it says it; empty where it is not known.
+            text: The answer.
+        """
+        self._answers.add(index, call, text)
 
     def hold(self, index: int, text: str, *, decides: bool, is_call: bool = False) -> HeldStep:
         """Hold what a step states against what is known; nothing is taken up.
@@ -359,8 +379,22 @@ class LedgerReader:
         mentions = tuple(_read_mentions(index, text))
         most = _MAX_CLAIMS if self._n_claims < _MANY_CLAIMS else _FEW_CLAIMS
         tool = text.partition("(")[0] if is_call else None
-        held = tuple(self._sources.hold(mentions, text, most, tool)) if decides else ()
-        return HeldStep(mentions, held, decides, tool)
+        held = self._sources.hold(mentions, text, most, tool) if decides else ()
+        return HeldStep(mentions, tuple(self._hold_against_answers(claim, text) for claim in held), decides, tool)
+
+    def _hold_against_answers(self, claim: Claim, text: str) -> Claim:
+        """Look for what a tool answered about the thing of a number that has no source and is not calculated from it.
+
+        Numbers of two digits are calculated from something in any run: one that is so by chance is none.
+        """
+        value = claim.mention.value
+        if value.form != "number" or claim.is_vouched or claim.calculated.operands == "beside":
+            return claim
+        answered = self._answers.find_other(value, text)
+        if answered is None or self._sources.calculates(value, answered.value):
+            return claim
+        found = Contradiction("record", Mention(answered.step, False, answered.value), _RECORD_SURPRISE)
+        return replace(claim, contradictions=(*claim.contradictions, found))
 
     def take(self, step: HeldStep) -> None:
         """Take up what a step states: later ones are held against it."""
@@ -383,6 +417,8 @@ class LedgerReader:
             return claim
         contradictions = []
         for one in claim.contradictions:
+            if one.kind == "record" and (is_argument or self._answers.is_confirmed(value, step)):
+                continue
             used = self._last_use.get((one.source.value.form, one.source.value.key), -1)
             contradictions.append(replace(one, is_unused=used < 0, is_repaired=used > step and last <= step))
         return replace(claim, contradictions=tuple(contradictions), is_repeated=last > step, is_argument=is_argument)
@@ -539,6 +575,14 @@ class _Operands:
             return Derivation(max(surprise, 0.0), "latest", latest.expected)
         return Derivation(surprise, "known", known.expected)
 
+    def give(self, key: str, number: float) -> bool:
+        """Check whether a number, by itself or with another one, gives the number *key*; not the other one alone."""
+
+        def is_found(*operands: float) -> bool:
+            return explain_number(key, operands).is_found
+
+        return is_found(number) or any(is_found(number, other) and not is_found(other) for other in self._numbers)
+
 
 def _renew(latest: dict[_V, None], value: _V, most: int) -> None:
     """Make a value the last one of those that are kept; the first one of too many goes."""
@@ -614,6 +658,10 @@ class _Sources:
                 held = self._count_alongside(held, _list_beside(value, values, starts), texts)
             if held is not None:
                 yield held
+
+    def calculates(self, value: Value, other: Value) -> bool:
+        """Check whether another number gives one, by itself or with one of those that were stated last."""
+        return self._operands.give(value.key, float(other.key))
 
     def _rank(self, mention: Mention) -> tuple[int, float]:
         value, stated = mention.value, self._stated[mention.value.form]

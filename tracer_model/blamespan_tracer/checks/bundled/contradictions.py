@@ -23,8 +23,9 @@ _MEASURED = ("number", "date", "time")
     "result-believed", "What a tool answered is not contradicted by who reads it.", mode="blamespan:X3", trust=0.6
 )
 def agents_believe_results(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
-    """Compare what agents state with what tools answered about the same thing."""
-    for claim, one in _list_contradicted(read):
+    """Compare what agents state with what tools answered about the same thing, in the same words or as a record."""
+    by_records = ((claim, one) for claim in read.claims for one in claim.contradictions if one.kind == "record")
+    for claim, one in (*_list_contradicted(read), *by_records):
         source = None if one.source.step == TASK else run.step_at(one.source.step)
         if source is not None and source.kind == "tool_result" and not one.source.is_input:
             said = Source(source.index, run.sentence_with(source, one.source.value.text))
