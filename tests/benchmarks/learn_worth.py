@@ -16,6 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+from tests.tracer_model.lab.rerun.feedback.notes import Note, notes_in
+
 import blamespan
 from blamespan import conventions as words
 from blamespan.guarding.policy import FindingRule, Policy
@@ -30,7 +32,7 @@ from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.worker import CleanRun, FaultRun, RecordedTrial, serve
 from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.rerun.feedback.retrying import Tell, by_template
-from blamespan_lab.rerun.feedback.writing import Note, feedback_on, notes_in
+from blamespan_lab.rerun.feedback.writing import feedback_on
 from blamespan_lab.rerun.script import Script, script_of
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.trial import Clean, Planned
