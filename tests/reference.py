@@ -85,9 +85,9 @@ def write_variables() -> str:
 def variables() -> dict[str, list[Path]]:
     """Find every variable in the code but the collector's settings, and the pages by hand that name it."""
     from blamespan_collector.options import list_settings
-    from blamespan_tracer.alternatives.endpoint import JUDGE, MANIPULATOR, SUITE
+    from blamespan_tracer.alternatives.endpoint import JUDGE, MANIPULATOR
 
-    endpoints = {JUDGE, MANIPULATOR, SUITE}
+    endpoints = {JUDGE, MANIPULATOR}
     constants = {
         node.value
         for package in ("sdk", "integrations", "collector", "tracer_model")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from blamespan.json_text import parse_json
+from blamespan.json_text import parse_json, text_or_json
 from blamespan.trace import AttributeValue
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -125,14 +125,10 @@ def _as_list(value: AttributeValue) -> Sequence[Any] | None:
 def _part_text(part: Part) -> str:
     kind = part.get("type")
     if kind == "tool_call":
-        return f"{part.get('name', '')}({_as_text(part.get('arguments', ''))})"
+        return f"{part.get('name', '')}({text_or_json(part.get('arguments', ''))})"
     if kind == "tool_call_response":
-        return _as_text(part.get("response", part.get("result", "")))
-    return _as_text(part.get("content", ""))
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return text_or_json(part.get("response", part.get("result", "")))
+    return text_or_json(part.get("content", ""))
 
 
 def _as_object(message: Message) -> dict[str, Any]:

@@ -76,3 +76,8 @@ def is_deep(value: object) -> bool:
         if not level:
             return False
     return True
+
+
+def text_or_json(value: object) -> str:
+    """Return a text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -10,28 +10,33 @@ from typing import Any
 
 from tests.benchmarks.guard_rows import Overruns, Timing, WayTries
 
-from blamespan_lab.rerun.stress.figures import Rate
+from blamespan.analysis.summary.statistics import Share
 
 MAX_P50_MS, MAX_P99_MS, MAX_GROWTH = 3.0, 15.0, 1.0
 MAX_OVERRUN = 1
 BAR_STEPS = 200
 
 
-def describe_rate(rate: Rate) -> dict[str, Any]:
+def describe_rate(rate: Share) -> dict[str, Any]:
     """Return a rate in percent with its interval, ready for JSON."""
-    return {"hits": rate.hits, "n": rate.n, "percent": 100 * rate.share, "interval": [100 * x for x in rate.interval]}
+    return {
+        "hits": rate.count,
+        "n": rate.total,
+        "percent": 100 * rate.value,
+        "interval": [100 * x for x in rate.interval],
+    }
 
 
 def sum_up_tries(tries: Sequence[WayTries]) -> dict[str, Any]:
     """Sum up tries of ways to a forbidden tool."""
-    rate = Rate(sum(one.through for one in tries), sum(one.tries for one in tries))
+    rate = Share(sum(one.through for one in tries), sum(one.tries for one in tries))
     useless = [f"{one.framework}: {one.way}" for one in tries if not one.leads]
     return {
         "through": describe_rate(rate),
         "ways": dict(Counter(one.framework for one in tries)),
         "ways_through": [f"{one.framework}: {one.way}" for one in tries if one.through],
         "ways_that_lead_nowhere": useless,
-        "bars": {"forbidden": rate.n > 0 and not rate.hits and not useless},
+        "bars": {"forbidden": rate.total > 0 and not rate.count and not useless},
     }
 
 
@@ -117,7 +122,7 @@ def sum_up_overruns(rows: Sequence[Overruns]) -> dict[str, Any]:
 def sum_up_same(runs: int, decisions: int, observed: int, changed: Sequence[object]) -> dict[str, Any]:
     """Sum up what an observing guard changes."""
     return {
-        "changed": describe_rate(Rate(len(changed), runs)),
+        "changed": describe_rate(Share(len(changed), runs)),
         "decisions": decisions,
         "observed": observed,
         "programs": [repr(program) for program in changed],

@@ -16,12 +16,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
+from tests.tracer_model.lab.rerun.feedback.notes import Note, notes_in
+
 import blamespan
 from blamespan import conventions as words
 from blamespan.guarding.policy import FindingRule, Policy
 from blamespan.importing.recorded import RecordedRun
 from blamespan.intercepting.boundaries import Mechanism
-from blamespan.pipeline import AttributedRun
 from blamespan.taxonomy import canonical, mode
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
@@ -29,13 +30,11 @@ from blamespan.worker_processes import Channel
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.worker import CleanRun, FaultRun, RecordedTrial, serve
 from blamespan_lab.make.simulation.random_stream import stable_seed
-from blamespan_lab.rerun.feedback.retrying import Tell, by_template
-from blamespan_lab.rerun.feedback.writing import Note, feedback_on, notes_in
+from blamespan_lab.rerun.feedback.writing import feedback_on
 from blamespan_lab.rerun.script import Script, script_of
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.trial import Clean, Planned
 from blamespan_lab.rerun.stress.watching import longest_trace, seen_in
-from blamespan_lab.rerun.user_program import Ran
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
 from blamespan_tracer.heads import list_agents
 from blamespan_tracer.schemata.command import add_schemata
@@ -61,11 +60,10 @@ def retry(
     traces = [runs[done.trace_id].trace for done in failed]
     is_solved = []
     for done, trace, verdict in zip(failed, traces, tracer.attribute(traces), strict=True):
-        tell: Tell = by_template
-        if names_anybody:
-            seed = stable_seed("anybody", done.key)
-            tell = lambda judged, ran, seed=seed: _tell_of_anybody(judged, ran, seed=seed)  # type: ignore[misc]  # noqa: E731
-        text = tell(AttributedRun(runs[done.trace_id], trace, verdict), Ran(done.answer, succeeded=False))
+        feedback = feedback_on(trace, verdict)
+        if names_anybody and verdict.decisive_step is not None:
+            feedback = replace(feedback, agent=_choose_anybody(trace, stable_seed("anybody", done.key)), quote="")
+        text = feedback.text
         code = done.fault.modes[0] if done.fault is not None else ""
         agent = trace.steps[done.decisive or 0].agent
         is_solved.append(_draw(done) >= _share_left(notes_in(text), agent, len(list_agents(trace)), code, HEED))
@@ -92,14 +90,10 @@ def _share_left(notes: Sequence[Note], agent: str, n_agents: int, code: str, hee
     return left
 
 
-def _tell_of_anybody(judged: AttributedRun | None, ran: Ran, *, seed: int) -> str:
-    """Blame somebody at random, for the same: a control for what merely naming somebody does."""
-    if judged is None or judged.attribution.decisive_step is None:
-        return by_template(judged, ran)
-    trace = judged.trace
+def _choose_anybody(trace: MessageActionTrace, seed: int) -> str:
+    """Choose somebody at random: a control for what merely naming somebody does."""
     names = sorted({step.agent for step in trace.steps if trace.can_be_blamed(step)})
-    chosen = Random(stable_seed("anybody", seed, len(trace.steps))).choice(names)
-    return replace(feedback_on(trace, judged.attribution), agent=chosen, quote="").text
+    return Random(stable_seed("anybody", seed, len(trace.steps))).choice(names)
 
 
 def _draw(done: Done) -> float:

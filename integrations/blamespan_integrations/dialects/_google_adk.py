@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blamespan import conventions as words
 from blamespan.dialects import SpanReading
 from blamespan.genai_messages import Message, Part
 from blamespan.spans import Span
-from blamespan_integrations.dialects._values import parse_structure, tokens
+from blamespan_integrations.dialects._values import mappings, parse_structure, tokens
 
 SCOPE = "gcp.vertex.agent"
 TOOL_ARGUMENTS = f"{SCOPE}.tool_call_args"
@@ -39,14 +39,14 @@ def _model(span: Span) -> SpanReading:
         role="model",
         name=span.text(words.REQUEST_MODEL) or "",
         instructions=[Message.of_text("system", instruction)] if isinstance(instruction, str) else (),
-        inputs=[message for content in _mappings(contents) for message in _messages(content)],
+        inputs=[message for content in mappings(contents) for message in _messages(content)],
         outputs=list(_messages(answer)) if isinstance(answer, Mapping) else (),
         usage=tokens(span, (words.INPUT_TOKENS, words.OUTPUT_TOKENS)),
     )
 
 
 def _messages(content: Mapping[str, Any]) -> Iterator[Message]:
-    parts = [part for given in _mappings(content.get("parts")) for part in _part(given)]
+    parts = [part for given in mappings(content.get("parts")) for part in _part(given)]
     if parts:
         is_answer = all(part["type"] == "tool_call_response" for part in parts)
         role = "assistant" if content.get("role") == "model" else "tool" if is_answer else "user"
@@ -61,8 +61,3 @@ def _part(part: Mapping[str, Any]) -> Iterator[Part]:
         yield {"type": "tool_call_response", "name": str(answer.get("name")), "response": answer.get("response")}
     elif isinstance(part.get("text"), str):
         yield {"type": "text", "content": part["text"]}
-
-
-def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        yield from (item for item in value if isinstance(item, Mapping))

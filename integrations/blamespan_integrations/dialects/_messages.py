@@ -12,7 +12,7 @@ from typing import Any
 
 from blamespan.genai_messages import Message, Part
 from blamespan.rebuilding.state_text import state_text, task_lines
-from blamespan_integrations.dialects._values import as_text, parse_structure
+from blamespan_integrations.dialects._values import as_text, mappings, parse_structure
 
 _ROLES = {
     "ai": "assistant",
@@ -227,7 +227,7 @@ def _calls(fields: Mapping[str, Any]) -> Iterator[Part]:
 
 def _block_calls(content: Any) -> Iterator[Part]:
     """Read the calls among a message's content blocks: Anthropic's `tool_use`, Bedrock's `toolUse`."""
-    for block in _blocks(content):
+    for block in mappings(content):
         bedrock = block.get("toolUse")
         call = bedrock if isinstance(bedrock, Mapping) else block
         if isinstance(call.get("name"), str) and (call is bedrock or block.get("type") == "tool_use"):
@@ -236,16 +236,11 @@ def _block_calls(content: Any) -> Iterator[Part]:
 
 def _block_answers(content: Any) -> Iterator[Part]:
     """Read the answers of tools among a message's content blocks: `tool_result` and `toolResult`."""
-    for block in _blocks(content):
+    for block in mappings(content):
         if isinstance(answer := block.get("toolResult"), Mapping):
             yield _answer(answer.get("toolUseId"), None, answer.get("content"))
         elif block.get("type") == "tool_result":
             yield _answer(block.get("tool_use_id"), None, block.get("content"))
-
-
-def _blocks(content: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(content, Sequence) and not isinstance(content, str | bytes):
-        yield from (block for block in content if isinstance(block, Mapping))
 
 
 def _call(id_: object, name: str, arguments: object) -> Part:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from blamespan.json_text import parse_json
+from blamespan.json_text import parse_json, text_or_json
 from blamespan.spans import Span
 from blamespan.trace import Usage
 
@@ -31,9 +30,14 @@ def parse_structure(value: object) -> Any:
 
 def as_text(value: object) -> str:
     """Write any value as text: JSON where it is none already."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return "" if value is None else text_or_json(value)
+
+
+def mappings(value: object) -> list[Mapping[str, Any]]:
+    """List the mappings in a sequence; none where it is no sequence."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return []
+    return [item for item in value if isinstance(item, Mapping)]
 
 
 def names(value: object) -> tuple[str, ...]:

@@ -69,6 +69,19 @@ def json_objects(path: Path, expected: str) -> Iterator[JsonValue | UnreadableIn
     return _objects(json_values(path, expected), expected)
 
 
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """List the objects in a JSON array; none where it is no array."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def wrong_field(record: JsonValue, what: str, expected: str, value: object) -> UnreadableInput:
+    """Return the error of a record, *what* it should be, with a field that is not as *expected*."""
+    return UnreadableInput(
+        f"{record.location}: expected {what} with {expected}, got {str(value)[:60]!r}. "
+        "Correct the line or remove it, or name another format with --format."
+    )
+
+
 def runs_of_objects(
     path: Path, expected: str, run_of: Callable[[JsonValue], RecordedRun]
 ) -> Iterator[RecordedRun | UnreadableInput]:

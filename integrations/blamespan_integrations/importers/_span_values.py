@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from blamespan.errors import UnreadableInput
+from blamespan.json_text import text_or_json
 from blamespan.trace import AttributeValue, StepStatus
 
 _MAX_NS = 2**63
@@ -112,14 +112,9 @@ def status_of(value: object) -> StepStatus:
     return "error" if text.endswith("ERROR") else "ok" if text.endswith("OK") else "unset"
 
 
-def as_json(value: object) -> str:
-    """Write a value as JSON; text stays as it is."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
 def as_attribute(value: object) -> AttributeValue:
     """Make an attribute of a JSON value: what is no scalar becomes JSON."""
-    return value if isinstance(value, str | bool | int | float) else as_json(value)
+    return value if isinstance(value, str | bool | int | float) else text_or_json(value)
 
 
 def flatten(value: Mapping[str, Any], *, whole: Iterable[str] = ()) -> dict[str, AttributeValue]:

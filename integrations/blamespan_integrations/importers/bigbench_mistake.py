@@ -12,7 +12,7 @@ from pathlib import Path
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan_integrations.importers._conversation import Conversation
-from blamespan_integrations.importers._records import JsonValue, runs_of_objects
+from blamespan_integrations.importers._records import JsonValue, runs_of_objects, wrong_field
 
 _EXPECTED = "a BIG-Bench-Mistake run"
 
@@ -52,10 +52,10 @@ def _run(record: JsonValue) -> RecordedRun:
     conversation.tasks.append(_text(record, "input"))
     lines = record.value.get("steps")
     if not isinstance(lines, list):
-        raise _wrong(record, "'steps' as a list of lines", lines)
+        raise wrong_field(record, _EXPECTED, "'steps' as a list of lines", lines)
     for index, line in enumerate(lines):
         if not isinstance(line, str):
-            raise _wrong(record, f"steps[{index}] as text", line)
+            raise wrong_field(record, _EXPECTED, f"steps[{index}] as text", line)
         conversation.say(_AGENT, line)
     mistake, is_right = _mistake(record, len(lines)), _is_right(record)
     conversation.outcome = "succeeded" if mistake is None and is_right else "failed"
@@ -70,7 +70,7 @@ def _mistake(record: JsonValue, n_steps: int) -> int | None:
     index = record.value.get("mistake_index", "nothing")
     if index is None or (type(index) is int and 0 <= index < n_steps):
         return index
-    raise _wrong(record, f"'mistake_index' as an index below {n_steps}, or null", index)
+    raise wrong_field(record, _EXPECTED, f"'mistake_index' as an index below {n_steps}, or null", index)
 
 
 def _is_right(record: JsonValue) -> bool:
@@ -86,12 +86,5 @@ def _bare(answer: str) -> str:
 def _text(record: JsonValue, key: str) -> str:
     value = record.value.get(key)
     if not isinstance(value, str):
-        raise _wrong(record, f"{key!r} as text", value)
+        raise wrong_field(record, _EXPECTED, f"{key!r} as text", value)
     return value
-
-
-def _wrong(record: JsonValue, expected: str, value: object) -> UnreadableInput:
-    return UnreadableInput(
-        f"{record.location}: expected {_EXPECTED} with {expected}, got {str(value)[:60]!r}. "
-        "Correct the line or remove it, or name another format with --format."
-    )

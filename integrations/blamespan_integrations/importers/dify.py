@@ -28,7 +28,7 @@ from blamespan_integrations.importers._node_runs import (
     as_object,
     text_of_outputs,
 )
-from blamespan_integrations.importers._records import json_values
+from blamespan_integrations.importers._records import json_values, objects_in
 from blamespan_integrations.importers._span_values import nanoseconds
 
 _EXPECTED = "node executions, a run's detail or streamed events of Dify"
@@ -258,9 +258,9 @@ class _DifyRun:
         """Take the task and the graph from a run's detail."""
         self._ask(parse_structure(detail.get("inputs")))
         graph = as_object(parse_structure(detail.get("graph")))
-        for node in _objects(graph.get("nodes")):
+        for node in objects_in(graph.get("nodes")):
             self._reads[as_text(node.get("id"))] = _variables(as_object(node.get("data")))
-        for edge in _objects(graph.get("edges")):
+        for edge in objects_in(graph.get("edges")):
             self._edges[as_text(edge.get("target"))].append(as_text(edge.get("source")))
 
     def hear(self, name: str, data: Mapping[str, Any], event: Mapping[str, Any]) -> None:
@@ -409,7 +409,7 @@ class _DifyRun:
     def _say(self, execution: NodeExecution, record: Mapping[str, Any], process: Mapping[str, Any]) -> int:
         outputs = execution.outputs or {}
         metadata = as_object(parse_structure(record.get("execution_metadata")))
-        logs = _objects(metadata.get("agent_log")) or list(self._logs.pop(as_text(record.get("id")), {}).values())
+        logs = objects_in(metadata.get("agent_log")) or list(self._logs.pop(as_text(record.get("id")), {}).values())
         name = self._nodes.name_of(execution.node, execution.title)
         after = execution.after
         for log in logs:
@@ -424,7 +424,7 @@ class _DifyRun:
             after = (self._nodes.call(call, arguments, as_text(answer.get("tool_response")), agent=name),)
         prompts = "\n\n".join(
             f"{as_text(prompt.get('role'))}: {as_text(prompt.get('text'))}"
-            for prompt in _objects(process.get("prompts"))
+            for prompt in objects_in(process.get("prompts"))
         )
         given = prompts or (as_text(execution.inputs) if execution.inputs else "")
         text = as_text(outputs.get("class_name")) or as_text(outputs.get("text")) or text_of_outputs(outputs)
@@ -513,7 +513,7 @@ def _round(record: Mapping[str, Any]) -> tuple[object, str]:
 def _variables(data: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Read from a node of the graph which output each of its variables reads."""
     reads: dict[str, tuple[str, str]] = {}
-    for variable in (*_objects(data.get("variables")), *_objects(data.get("outputs"))):
+    for variable in (*objects_in(data.get("variables")), *objects_in(data.get("outputs"))):
         selector = variable.get("value_selector")
         if isinstance(selector, list) and len(selector) > 1:
             path = ".".join(as_text(part) for part in selector[1:])
@@ -529,21 +529,17 @@ def _reference(name: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
 def _tried(process: Mapping[str, Any]) -> tuple[str, str, list[dict[str, Any]]]:
     """Return name, logic and conditions of the case that a branch tried last: the only one whose values are told."""
-    results = _objects(process.get("condition_results"))
+    results = objects_in(process.get("condition_results"))
     group = as_object(results[-1].get("group")) if results else {}
     name = as_text(group.get("case_id") or group.get("id")) or "true"
-    return name, as_text(group.get("logical_operator")) or "and", _objects(group.get("conditions"))
+    return name, as_text(group.get("logical_operator")) or "and", objects_in(group.get("conditions"))
 
 
 def _conditions_by_variable(inputs: Mapping[str, Any], process: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
     _, _, conditions = _tried(process)
-    for number_of, condition in enumerate(_objects(inputs.get("conditions"))):
+    for number_of, condition in enumerate(objects_in(inputs.get("conditions"))):
         selector = conditions[number_of].get("variable_selector") if number_of < len(conditions) else None
         is_known = isinstance(selector, list) and len(selector) > 1
         name = ".".join(as_text(part) for part in selector) if is_known and selector else f"condition {number_of + 1}"
@@ -560,7 +556,7 @@ def _cases(
             "operator": as_text(condition.get("comparison_operator")),
             "expected": condition.get("expected_value"),
         }
-        for condition in _objects(inputs.get("conditions"))
+        for condition in objects_in(inputs.get("conditions"))
     )
     taken = outputs.get("selected_case_id")
     is_else = taken in (None, "", "false") or (taken is not None and outputs.get("result") is False)

@@ -22,7 +22,7 @@ from blamespan_integrations.importers._node_runs import (
     as_object,
     text_of_outputs,
 )
-from blamespan_integrations.importers._records import json_objects
+from blamespan_integrations.importers._records import json_objects, objects_in
 
 _EXPECTED = "an execution of a Flowise agentflow"
 _ROW = re.compile(rb'"executionData"\s*:\s*(?:"|\[)')
@@ -156,7 +156,7 @@ class _FlowiseRun:
         if kind in _MODELS:
             return self._say(execution, inputs, output)
         if kind == "condition":
-            cases, taken = _cases(_objects(output.get("conditions")))
+            cases, taken = _cases(objects_in(output.get("conditions")))
             return self.told.decide(execution, f"takes {taken}", cases, taken)
         if kind in _ROUNDS:
             return self.told.decide(execution, f"rounds over {as_text(inputs)}")
@@ -173,7 +173,7 @@ class _FlowiseRun:
         """Add what an agent called, and its message; what was called stands among its messages once more."""
         name = self.told.name_of(execution.node, execution.title)
         after = execution.after
-        for used in _objects(output.get("usedTools")):
+        for used in objects_in(output.get("usedTools")):
             answer = as_text(used.get("toolOutput"))
             tool = NodeExecution(
                 "",
@@ -186,14 +186,15 @@ class _FlowiseRun:
             after = (self.told.call(tool, as_text(used.get("toolInput") or {}), answer, agent=name),)
         given = "\n\n".join(
             f"{as_text(message.get('role'))}: {as_text(message.get('content'))}"
-            for message in _objects(inputs.get("messages"))
+            for message in objects_in(inputs.get("messages"))
             if message.get("role") != "tool" and not message.get("tool_calls")
         )
         spoken = NodeExecution(
             execution.node, execution.title, execution.type, after, outputs=execution.outputs, error=execution.error,
             start_ns=execution.start_ns, end_ns=execution.end_ns, usage=execution.usage,
         )  # fmt: skip
-        chosen = [as_text(each.get("output")) for each in _objects(output.get("conditions")) if each.get("isFulfilled")]
+        fulfilled = [each for each in objects_in(output.get("conditions")) if each.get("isFulfilled")]
+        chosen = [as_text(each.get("output")) for each in fulfilled]
         return self.told.say(spoken, as_text(output.get("content")) or ", ".join(chosen), given)
 
     def _ask(self, inputs: Mapping[str, Any]) -> None:
@@ -226,7 +227,3 @@ def _operator(condition: Mapping[str, Any]) -> str:
     operation = as_text(condition.get("operation"))
     numbers = _NUMBERS if condition.get("type") == "number" else {}
     return numbers.get(operation) or _OPERATORS.get(operation, operation)
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

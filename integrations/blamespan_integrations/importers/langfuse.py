@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
+from blamespan.json_text import text_or_json
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue, StepStatus
 from blamespan_integrations.dialects._values import parse_structure
 from blamespan_integrations.importers._records import Record, columns_of, iter_records
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
-from blamespan_integrations.importers._span_values import as_json, span_id_of, span_times, trace_id_of
+from blamespan_integrations.importers._span_values import span_id_of, span_times, trace_id_of
 
 OBSERVATION_ID = "langfuse.observation.id"
 """An observation's own id, on the span made of it, where that is none of OpenTelemetry's."""
@@ -117,7 +118,7 @@ def _attributes(row: Mapping[str, Any]) -> dict[str, AttributeValue]:
     metadata = parse_structure(row.get("metadata"))
     for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
         read[f"metadata.{key}"] = value
-    return {f"{_PREFIX}{key}": as_json(value) for key, value in read.items() if value is not None}
+    return {f"{_PREFIX}{key}": text_or_json(value) for key, value in read.items() if value is not None}
 
 
 def _field(row: Mapping[str, Any], name: str) -> Any:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
+from blamespan.json_text import text_or_json
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue
 from blamespan_integrations.dialects._values import parse_structure
 from blamespan_integrations.importers._records import Record, columns_of, iter_records
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
-from blamespan_integrations.importers._span_values import as_attribute, as_json, span_id_of, span_times, trace_id_of
+from blamespan_integrations.importers._span_values import as_attribute, span_id_of, span_times, trace_id_of
 
 _RUN = re.compile(rb'"run_type"\s*:\s*"')
 _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]*(?=[(:])")
@@ -83,7 +84,7 @@ def _attributes(run: Mapping[str, Any]) -> dict[str, AttributeValue]:
         attributes["gen_ai.tool.name"] = str(run.get("name") or "")
     for key, field in (("gen_ai.prompt", "inputs"), ("gen_ai.completion", "outputs")):
         if run.get(field):
-            attributes[key] = as_json(run[field])
+            attributes[key] = text_or_json(run[field])
     extra = parse_structure(run.get("extra"))
     metadata = parse_structure(extra.get("metadata")) if isinstance(extra, Mapping) else None
     for key, value in metadata.items() if isinstance(metadata, Mapping) else ():

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
+from blamespan.json_text import text_or_json
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
 from blamespan_integrations.importers._records import Record, iter_records
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import (
     as_attribute,
-    as_json,
     nanoseconds,
     span_id_of,
     span_times,
@@ -89,7 +89,7 @@ def _spans(span: dict[str, Any], location: str) -> Iterable[Span]:
 def _attributes(raw: object) -> dict[str, AttributeValue]:
     """Keep what is JSON text already; before MLflow 3 a value stands there as it is."""
     raw_attributes = raw if isinstance(raw, Mapping) else {}
-    return {str(key): value if isinstance(value, str) else as_json(value) for key, value in raw_attributes.items()}
+    return {str(key): value if isinstance(value, str) else text_or_json(value) for key, value in raw_attributes.items()}
 
 
 def _events(rows: object, location: str) -> Iterator[SpanEvent]:

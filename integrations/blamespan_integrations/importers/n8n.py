@@ -28,7 +28,7 @@ from blamespan_integrations.importers._node_runs import (
     as_object,
     text_of_outputs,
 )
-from blamespan_integrations.importers._records import json_values
+from blamespan_integrations.importers._records import json_values, objects_in
 
 _EXPECTED = "an execution of n8n with its data"
 _DATA = re.compile(rb'\\?"(?:resultData|runData)\\?"\s*:')
@@ -225,7 +225,7 @@ class _NodeRun:
         """Return the items of each output, or of what it was given instead of its input."""
         data = as_object(self.record.get("inputOverride" if override else "data")).get(self.connection)
         outputs = data if isinstance(data, list) else []
-        return [[as_object(item.get("json")) for item in _items_of(output)] for output in outputs]
+        return [[as_object(item.get("json")) for item in objects_in(output)] for output in outputs]
 
     def items(self, override: bool = False) -> list[dict[str, Any]]:
         """Return the items of all outputs, in order."""
@@ -520,7 +520,7 @@ class _Execution:
     def _cases(self, node_run: _NodeRun, node: Mapping[str, Any], short: str) -> tuple[list[BranchCase], str]:
         """Return the cases of a branch and the one it took; nothing where it had several items, or unknown values."""
         parameters = as_object(node.get("parameters"))
-        rules = _items_of(as_object(parameters.get("rules")).get("values")) if short == "switch" else [parameters]
+        rules = objects_in(as_object(parameters.get("rules")).get("values")) if short == "switch" else [parameters]
         names = [
             "true" if short == "if" else as_text(rule.get("outputKey")) or str(place)
             for place, rule in enumerate(rules)
@@ -533,7 +533,7 @@ class _Execution:
         for name, rule in zip(names, rules, strict=True):
             conditions = as_object(rule.get("conditions"))
             tried: list[Mapping[str, object]] = []
-            for condition in _items_of(conditions.get("conditions")):
+            for condition in objects_in(conditions.get("conditions")):
                 actual, _ = self._value(condition.get("leftValue"), node_run)
                 expected, _ = self._value(condition.get("rightValue"), node_run)
                 if any(isinstance(each, str) and each.startswith("=") for each in (actual, expected)):
@@ -553,10 +553,6 @@ def _structure(value: object) -> Any:
         return parse_json(value)
     except ValueError:
         return None
-
-
-def _items_of(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _first_source(record: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Outcome, StepKind
 from blamespan_integrations.importers._conversation import Conversation
-from blamespan_integrations.importers._records import JsonValue, runs_of_objects
+from blamespan_integrations.importers._records import JsonValue, runs_of_objects, wrong_field
 
 _EXPECTED = "a run with its steps"
 _KINDS = get_args(StepKind)
@@ -49,17 +49,17 @@ class StepsImporter:
 def _read_run(record: JsonValue) -> RecordedRun:
     steps = record.value.get("steps")
     if not isinstance(steps, list):
-        raise _error(record, "'steps' as a list", steps)
+        raise wrong_field(record, _EXPECTED, "'steps' as a list", steps)
     outcome = record.value.get("outcome", "unknown")
     if outcome not in _OUTCOMES:
-        raise _error(record, f"'outcome' as one of {', '.join(sorted(_OUTCOMES))}", outcome)
+        raise wrong_field(record, _EXPECTED, f"'outcome' as one of {', '.join(sorted(_OUTCOMES))}", outcome)
     conversation = Conversation(record.location)
     conversation.outcome = cast(Outcome, outcome)
     conversation.tasks.append(_read_text(record, record.value, "task"))
     calls: deque[str] = deque()
     for index, step in enumerate(steps):
         if not isinstance(step, dict):
-            raise _error(record, f"steps[{index}] as an object", step)
+            raise wrong_field(record, _EXPECTED, f"steps[{index}] as an object", step)
         _add_step(conversation, calls, record, step)
     return RecordedRun(record.location, conversation.trace("steps", str(record.value.get("id", ""))))
 
@@ -68,7 +68,7 @@ def _add_step(conversation: Conversation, calls: deque[str], record: JsonValue, 
     agent, content = _read_text(record, step, "agent"), _read_text(record, step, "content")
     kind = step.get("kind", "message")
     if kind not in _KINDS:
-        raise _error(record, f"'kind' as one of {', '.join(sorted(_KINDS))}", kind)
+        raise wrong_field(record, _EXPECTED, f"'kind' as one of {', '.join(sorted(_KINDS))}", kind)
     if agent.casefold() in _USERS:
         conversation.join(agent, "user")
     if kind == "tool_result":
@@ -84,12 +84,5 @@ def _add_step(conversation: Conversation, calls: deque[str], record: JsonValue, 
 def _read_text(record: JsonValue, holder: dict[str, object], key: str) -> str:
     value = holder.get(key)
     if not isinstance(value, str) or (key == "agent" and not value):
-        raise _error(record, f"{key!r} as text", value)
+        raise wrong_field(record, _EXPECTED, f"{key!r} as text", value)
     return value
-
-
-def _error(record: JsonValue, expected: str, value: object) -> UnreadableInput:
-    return UnreadableInput(
-        f"{record.location}: expected {_EXPECTED} with {expected}, got {str(value)[:60]!r}. "
-        "Correct the line or remove it, or name another format with --format."
-    )

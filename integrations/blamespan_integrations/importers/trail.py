@@ -13,7 +13,7 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
-from blamespan_integrations.importers._records import Record, iter_records
+from blamespan_integrations.importers._records import Record, iter_records, objects_in
 from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
 from blamespan_integrations.importers._span_values import flatten, nanoseconds, span_id_of, status_of, trace_id_of
 
@@ -46,12 +46,12 @@ def _records(path: Path) -> Iterator[Record | UnreadableInput]:
             yield record
             continue
         location, trace = record
-        waiting = [(None, span) for span in reversed(_list_objects(trace.get("spans")))]
+        waiting = [(None, span) for span in reversed(objects_in(trace.get("spans")))]
         if not waiting:
             yield UnreadableInput(f"{location}: expected a trace with 'spans', got {str(trace)[:60]!r}.")
         while waiting:
             parent, span = waiting.pop()
-            waiting += [(span.get("span_id"), child) for child in reversed(_list_objects(span.get("child_spans")))]
+            waiting += [(span.get("span_id"), child) for child in reversed(objects_in(span.get("child_spans")))]
             above = span.get("parent_span_id") or parent
             fields = {"trace_id": trace.get("trace_id"), **span, "parent_span_id": above}
             yield f"{location} span {span.get('span_id')!r}", fields
@@ -94,12 +94,8 @@ def _duration_ns(value: object, location: str) -> int:
 
 
 def _events(rows: object, location: str) -> Iterator[SpanEvent]:
-    for event in _list_objects(rows):
+    for event in objects_in(rows):
         fields = event.get("Attributes", event.get("attributes"))
         time_ns = nanoseconds(event.get("Timestamp", event.get("timestamp", 0)), location)
         name = str(event.get("Name", event.get("name", "")))
         yield SpanEvent(name, time_ns, flatten(fields) if isinstance(fields, Mapping) else {})
-
-
-def _list_objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

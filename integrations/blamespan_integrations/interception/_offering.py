@@ -128,6 +128,12 @@ speaker_turn: ContextVar[SpeakerTurn | None] = ContextVar("blamespan-speaker-tur
 """Whose turn it is, where the framework's hooks say so."""
 
 
+def speaker_name() -> str:
+    """Return the name of whoever's turn it is, or empty."""
+    turn = speaker_turn.get()
+    return turn.name if turn is not None else ""
+
+
 class OfferedModelCall:
     """A model that is about to be asked.
 

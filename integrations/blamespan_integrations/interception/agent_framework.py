@@ -45,6 +45,7 @@ from blamespan_integrations.interception._offering import (
     note_tool,
     note_tool_call,
     read_nothing,
+    speaker_name,
     speaker_turn,
     tool_at_work,
 )
@@ -156,7 +157,7 @@ def _begin_model_call(client: Any, messages: Any, kwargs: dict[str, Any]) -> Off
     model = options.get("model") or getattr(client, "model", None) or ""
     return OfferedModelCall(
         active(),
-        _speaker(),
+        speaker_name(),
         _agent_framework_convert,
         list(messages),
         tool_names(options.get("tools")),
@@ -176,7 +177,7 @@ async def _invoke(original: Original, self: Any, *args: Any, **kwargs: Any) -> A
     dump = getattr(arguments, "model_dump", None)
     text = format_arguments(dump() if callable(dump) else dict(arguments))
     names = (getattr(self.func, "__name__", self.name),)
-    tool = OfferedTool(self.name, _speaker(), text, self, names=names, call_id=call_id)
+    tool = OfferedTool(self.name, speaker_name(), text, self, names=names, call_id=call_id)
     if tool_at_work.get() == tool.key:  # its own super()
         return await call()
     note_tool_call(call_id)
@@ -194,7 +195,7 @@ async def _hand_over(original: Original, self: Any, context: Any, *rest: Any, **
         context.result = _write_result(None, answer)
 
     arguments, call_id = format_arguments(dict(context.arguments or {})), context.metadata.get("call_id") or ""
-    tool = OfferedTool(name, _speaker(), arguments, context.function, handoff_to=target, call_id=call_id)
+    tool = OfferedTool(name, speaker_name(), arguments, context.function, handoff_to=target, call_id=call_id)
     return await tool.use(original, call, read_nothing, refuse)
 
 
@@ -208,8 +209,3 @@ def _write_result(result: Any, answer: Answer) -> Any:
         raise make_exception(answer)
     is_plain = result is not None and not isinstance(result, list)  # parsing was skipped
     return answer.text if is_plain else [Content.from_text(answer.text)]
-
-
-def _speaker() -> str:
-    turn = speaker_turn.get()
-    return turn.name if turn is not None else ""

@@ -58,6 +58,7 @@ from blamespan_integrations.interception._offering import (
     offer_mail,
     read_answers,
     read_nothing,
+    speaker_name,
     speaker_turn,
     stream_model,
     tool_at_work,
@@ -112,7 +113,14 @@ def _begin_model_call(client: Any, messages: Any, kwargs: dict[str, Any]) -> Off
         turn.has_asked = True
     tools = tool_names(kwargs.get("tools"))
     return OfferedModelCall(
-        active(), _speaker(), _autogen_convert, messages, tools, model=model_of(client), can_retry=True, ask=ask_person
+        active(),
+        speaker_name(),
+        _autogen_convert,
+        messages,
+        tools,
+        model=model_of(client),
+        can_retry=True,
+        ask=ask_person,
     )
 
 
@@ -146,7 +154,7 @@ def _offered_tool(tool: Any, args: Any) -> tuple[OfferedTool | None, Callable[[A
     called, name = _called_as.get()
     name, handoff = name if called is tool else tool.name, find_handoff(tool)
     arguments = format_arguments(args.model_dump() if is_run else dict(args))
-    offered = OfferedTool(name, _speaker(), arguments, tool, handoff_to=handoff, ask=ask_person, names=(tool.name,))
+    offered = OfferedTool(name, speaker_name(), arguments, tool, handoff_to=handoff, ask=ask_person, names=(tool.name,))
     return offered, read
 
 
@@ -190,7 +198,7 @@ def _tool_of_workbench(workbench: Any, name: str, arguments: Any) -> tuple[Offer
     if isinstance(subject, BaseTool):
         return None, within(_called_as, (subject, name))
     text = format_arguments(arguments)
-    return OfferedTool(name, _speaker(), text, subject, ask=ask_person, names=(own_name,)), nullcontext()
+    return OfferedTool(name, speaker_name(), text, subject, ask=ask_person, names=(own_name,)), nullcontext()
 
 
 def _read_result(result: Any) -> str | None:
@@ -204,7 +212,7 @@ def _write_result(name: str, _: Any, answer: Answer) -> ToolResult:
 async def _execute_code(original: Original, self: Any, code_blocks: Any, *rest: Any, **kwargs: Any) -> Any:
     blocks = [{"language": block.language, "code": block.code} for block in code_blocks] if active() else []
     code = json.dumps({"code_blocks": blocks}, ensure_ascii=False)
-    tool = OfferedTool(CODE_TOOL, _speaker(), code, maybe=_code_authors(code_blocks), ask=ask_person)
+    tool = OfferedTool(CODE_TOOL, speaker_name(), code, maybe=_code_authors(code_blocks), ask=ask_person)
     call = partial(original, self, code_blocks, *rest, **kwargs)
     return await tool.use(original, call, lambda result: result.output, _write_output)
 
@@ -354,7 +362,7 @@ def ask_person(text: str) -> bool | None:
         return None
     question = run.questions.get(text)
     if question is None:
-        run.questions[text] = Question(_speaker())
+        run.questions[text] = Question(speaker_name())
         return None
     if question.answer:
         del run.questions[text]
@@ -453,8 +461,3 @@ def _find_step(message: BaseChatMessage) -> Where | None:
     span: SpanContext = ref.span
     index = ref.index
     return Where(span, lambda: index)
-
-
-def _speaker() -> str:
-    turn = speaker_turn.get()
-    return turn.name if turn is not None else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -14,7 +13,7 @@ from blamespan.dialects.cast import Cast
 from blamespan.dialects.reading import SpanReading
 from blamespan.dialects.tree import Tree
 from blamespan.genai_messages import Message, Part
-from blamespan.json_text import parse_json
+from blamespan.json_text import parse_json, text_or_json
 from blamespan.trace import StepKind, Usage
 
 _HANDOFF = re.compile(r"(?:transfer|handoff|hand_off)(?:_back)?_to_(.+)", re.IGNORECASE | re.DOTALL)
@@ -168,7 +167,7 @@ class Content:
         if _is_json_object(own):
             return own or ""
         arguments = self._find_tool_part(span_id, "tool_call").get("arguments")
-        return _text(arguments) if isinstance(arguments, Mapping) or _is_json_object(arguments) else own or ""
+        return text_or_json(arguments) if isinstance(arguments, Mapping) or _is_json_object(arguments) else own or ""
 
     def result(self, span_id: str) -> str | None:
         """Return what a tool answered; None where no span says."""
@@ -176,7 +175,7 @@ class Content:
         if reading.result is not None:
             return reading.result
         response = self._find_tool_part(span_id, "tool_call_response")
-        return _text(response["response"]) if "response" in response else None
+        return text_or_json(response["response"]) if "response" in response else None
 
     def asked(self, span_id: str) -> str | None:
         """Find the step that asked for a tool's call: by the call's id, else the last before it that named the tool."""
@@ -309,10 +308,6 @@ def _is_json_object(value: Any) -> bool:
         return isinstance(parse_json(value), Mapping)
     except ValueError:
         return False
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _total(usages: Iterable[Usage]) -> Usage:

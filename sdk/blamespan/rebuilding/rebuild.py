@@ -7,7 +7,6 @@ messages, tool spans become a call and its result, and the order is taken from t
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import Any, cast, get_args
 from blamespan import conventions as words
 from blamespan.errors import NoAgentSteps
 from blamespan.genai_messages import text_of, texts_of
-from blamespan.json_text import parse_json
+from blamespan.json_text import parse_json, text_or_json
 from blamespan.rebuilding.older import in_current_form
 from blamespan.rebuilding.runs import Run, is_told_step, split_runs
 from blamespan.rebuilding.step_inputs import InputText, input_texts
@@ -317,6 +316,4 @@ def _read_announced_agents(root: Span | None) -> list[Agent]:
 
 
 def _plain(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return "" if value is None else text_or_json(value)

@@ -295,7 +295,7 @@ async def _perform_langgraph(scene: Scene, run: SimulatedRun) -> None:
         if turn.speaker == _USER:
             told.append(HumanMessage(turn.text))
         else:
-            told += [AIMessage(run.policies[turn.speaker].reply((), ()).text, name=turn.speaker) for _ in turn.replies]  # type: ignore[union-attr]  # scripts are not awaited
+            told += [AIMessage(run.policies[turn.speaker].reply((), ()).text, name=turn.speaker) for _ in turn.replies]
     order = [turn.speaker for turn in scene.turns[last_of_user + 1 :]]
 
     def make_node(name: str) -> Any:  # LangGraph spells its type as a protocol of ten

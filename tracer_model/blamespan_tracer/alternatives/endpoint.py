@@ -20,8 +20,6 @@ from blamespan.http_client import HttpClient, HttpError, HttpLimits, ResponseTim
 MANIPULATOR = "BLAMESPAN_MANIPULATOR"
 """Names the variables of the endpoint that writes faults: `_URL` (`http://localhost:8000/v1`, up to and without
 `/chat/completions`), `_MODEL`, `_KEY` if it wants one, `_TIMEOUT_S`."""
-SUITE = "BLAMESPAN_SUITE"
-"""The same of the endpoint that speaks for the agents of bundled teams."""
 JUDGE = "BLAMESPAN_JUDGE"
 """The same of the endpoint that says who is to blame."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from blamespan.cli import cli
-from blamespan_tracer.alternatives.llm_judge.correction import suggest_correction
+from blamespan_tracer.alternatives.llm_judge.budget import Unanswered
+from blamespan_tracer.alternatives.llm_judge.client import JudgeClient
+from blamespan_tracer.alternatives.llm_judge.correction import ask_correction
 from blamespan_tracer.alternatives.llm_judge.prompts import VERSION
+from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served, verdict
 
 
@@ -95,19 +99,19 @@ def test_endpoint_must_be_set_to_ask(failed: Path) -> None:
     ("said", "message"),
     [
         ({"reasoning": "", "message": "12 times 4 is 48", "sentence": "The product is 48."}, "12 times 4 is 48"),
-        ({"reasoning": "", "message": f"Done: {WRONG}.", "sentence": ""}, None),
+        ({"reasoning": "", "message": f"Done: {WRONG}.", "sentence": ""}, f"Done: {WRONG}."),
         ({"reasoning": "", "message": "", "sentence": ""}, None),
         ("I would rather not.", None),
     ],
 )
-def test_correction_is_suggested_or_none(said: Any, message: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole message and one sentence; none where the step is right as it is, or no answer counts."""
+def test_correction_is_the_whole_message(said: Any, message: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's own words, where the step is right its own; none where no answer counts."""
     with served({"say": said}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
-        found = suggest_correction(SUM, 2, "84 contradicts 48")
+        settings = JudgeSettings.from_environment()
+        with nullcontext() if message else pytest.raises(Unanswered):
+            assert ask_correction(JudgeClient(settings), settings, SUM, 2, "84 contradicts 48") == message
         [_, _, asked] = server.asked()[0]
 
-    assert (found.message if found else None) == message
-    assert found is None or (found.step, found.sentence) == (2, "The product is 48.")
     assert json.loads(asked["messages"][1]["content"])["finding"] == "84 contradicts 48"
     assert "84 contradicts 48" not in asked["messages"][0]["content"]

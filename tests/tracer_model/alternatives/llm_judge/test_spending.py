@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from blamespan_tracer.alternatives.llm_judge.budget import TokenBudget
-from blamespan_tracer.alternatives.llm_judge.completions import TokenUsage
 from tests.tracer_model.alternatives.llm_judge.serving import SUM, judge, served, verdict
 
 GOOD = {"say": verdict()}
@@ -43,14 +41,3 @@ def test_question_that_never_got_there_is_free() -> None:
     tracer.attribute([SUM])
 
     assert "0 tokens asked and 0 answered" in tracer.account
-
-
-def test_what_questions_cost_is_foreseen_by_what_they_did_cost() -> None:
-    """Estimates are from above; answers whose cost the server tells put them right."""
-    purse = TokenBudget()
-    before = purse.predict_usage(1_000, 2)
-    for used in (TokenUsage(50, 10), TokenUsage(150, 50)):
-        with purse.reserve(400, 4_000) as held:
-            held.is_answered, held.used = True, used
-
-    assert (before, purse.predict_usage(1_000, 2)) == (TokenUsage(1_000, 400), TokenUsage(250, 60))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan_lab.make.simulation.agents.agent import AgentProfile
-from blamespan_lab.make.simulation.agents.policy import AgentPolicy, AsyncPolicy, Mistake, Reply
+from blamespan_lab.make.simulation.agents.policy import Mistake, Reply
 from blamespan_lab.make.simulation.agents.team import CASTS, TeamMember, draw_style, name_team, write_instructions
 from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.make.simulation.simulated_run import OnReply, PolicyDecision, SimulatedPolicy, SimulatedRun
@@ -22,9 +22,6 @@ from blamespan_lab.make.simulation.tasks import FAMILIES, Task, make_task
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES, Framework, TeamNeeds
 
 _log = logging.getLogger(__name__)
-
-PolicyFor: TypeAlias = Callable[[AgentProfile], AgentPolicy | AsyncPolicy]
-"""Makes the policy of an agent."""
 
 Repairs: TypeAlias = Mapping[tuple[str, int], Collection[Mistake]]
 """For (agent, number of its decision): mistakes of its own that it does not make there. All else stays as it is."""
@@ -40,7 +37,7 @@ class Outcome:
         decisions: Every answer of every model, in the order given.
         error: What the framework raised, where the run broke; such a run has failed.
         ran_out: Whether the team was stopped by a limit on its rounds.
-        is_void: Whether it says nothing of the team: the endpoint that was to answer did not, or it never ended.
+        is_void: Whether it says nothing of the team: it never ended.
     """
 
     final_text: str
@@ -83,7 +80,6 @@ class Program:
         overrides: Mapping[tuple[str, int], Reply] | None = None,
         on_reply: OnReply | None = None,
         repairs: Repairs | None = None,
-        policy_for: PolicyFor | None = None,
     ) -> Outcome:
         """Run the team once.
 
@@ -93,15 +89,12 @@ class Program:
             overrides: For (agent, number of its decision): what it answers instead of what it would have.
             on_reply: Called at each decision, after *overrides*; what it gives back is answered.
             repairs: Mistakes not made: the repaired run of a counterfactual replay.
-            policy_for: Makes an agent's policy, an LLM's say, instead of the simulated one. An `AgentPolicy` is
-                called in the event loop: while it answers, branches that run side by side wait; an `AsyncPolicy` is
-                awaited.
 
         Raises:
             ConfigError: if there is no such family, topology or cast, or the framework has no such topology.
             MissingExtra: if the framework is not installed.
         """
-        return asyncio.run(self.arun(overrides=overrides, on_reply=on_reply, repairs=repairs, policy_for=policy_for))
+        return asyncio.run(self.arun(overrides=overrides, on_reply=on_reply, repairs=repairs))
 
     async def arun(
         self,
@@ -109,23 +102,17 @@ class Program:
         overrides: Mapping[tuple[str, int], Reply] | None = None,
         on_reply: OnReply | None = None,
         repairs: Repairs | None = None,
-        policy_for: PolicyFor | None = None,
     ) -> Outcome:
         """Run the team once, as `run`, in the running event loop; runs of one loop may overlap."""
-        run = self.prepare(overrides=overrides or {}, on_reply=on_reply, repairs=repairs, policy_for=policy_for)
+        run = self.prepare(overrides=overrides or {}, on_reply=on_reply, repairs=repairs)
         perform = _import_performer(self.framework)
         try:
-            work = perform(self.topology, run)
-            # an endpoint may take its time
-            messages = await (work if policy_for is not None else await_unless_stuck(work))
+            messages = await await_unless_stuck(perform(self.topology, run))
         except StuckError as error:
             _log.warning("%s: %r", error, self)
             return Outcome("", False, tuple(run.decisions), str(error), run.ran_out, is_void=True)
         except Exception as error:  # whatever a framework raises: the run broke, and that is its outcome
-            reason = run.trouble or f"{type(error).__name__}: {error}"
-            return Outcome("", False, tuple(run.decisions), reason, run.ran_out, bool(run.trouble))
-        if run.trouble:  # a framework may have gone on without the answer
-            return Outcome("", False, tuple(run.decisions), run.trouble, run.ran_out, is_void=True)
+            return Outcome("", False, tuple(run.decisions), f"{type(error).__name__}: {error}", run.ran_out)
         text = _find_final_text(run, messages)
         return Outcome(text, run.task.check(text), tuple(run.decisions), ran_out=run.ran_out)
 
@@ -141,7 +128,6 @@ class Program:
         overrides: Mapping[tuple[str, int], Reply] | None = None,
         on_reply: OnReply | None = None,
         repairs: Repairs | None = None,
-        policy_for: PolicyFor | None = None,
     ) -> SimulatedRun:
         """Set up the task, the team and its policies for one run, before any framework is asked."""
         self._check()
@@ -175,9 +161,7 @@ class Program:
             task,
             team,
             {
-                name: policy_for(profile)
-                if policy_for is not None
-                else SimulatedPolicy(profile, repairs=_select_repairs(repairs or {}, name))
+                name: SimulatedPolicy(profile, repairs=_select_repairs(repairs or {}, name))
                 for name, profile in profiles.items()
             },
             {m.name: write_instructions(m, team, m.role in topology.closers, rng) for m in team},

@@ -12,10 +12,8 @@ from opentelemetry import trace
 from blamespan_lab.make.simulation.agents.agent import AgentProfile, DecisionContext
 from blamespan_lab.make.simulation.agents.policy import (
     AgentPolicy,
-    AsyncPolicy,
     InputMessage,
     Mistake,
-    NoAnswer,
     Reply,
     ToolSpec,
 )
@@ -91,49 +89,22 @@ class SimulatedRun:
         on_reply: Called at each decision.
         decisions: What was decided so far.
         ran_out: Whether the team has come to a limit on its rounds.
-        trouble: Why a policy gave no answer, so that the run says nothing of the team; empty if all did.
     """
 
     task: Task
     team: tuple[TeamMember, ...]
-    policies: Mapping[str, AgentPolicy | AsyncPolicy]
+    policies: Mapping[str, AgentPolicy]
     system: Mapping[str, str]
     tools: Mapping[str, frozenset[str]]
     overrides: Mapping[tuple[str, int], Reply] = field(default_factory=dict)
     on_reply: OnReply | None = None
     decisions: list[PolicyDecision] = field(default_factory=list)
     ran_out: bool = False
-    trouble: str = ""
-
-    async def areply(self, name: str, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        """Let the agent *name* decide, and wait for it where its policy is one to wait for.
-
-        Raises:
-            NoAnswer: if it gives none.
-        """
-        policy = self.policies[name]
-        if not isinstance(policy, AsyncPolicy):
-            return self.reply(name, messages, tools)
-        try:
-            reply = await policy.areply(messages, tools)
-        except NoAnswer as error:
-            self.trouble = str(error)
-            raise
-        return self._record_decision(name, messages, reply)
 
     def reply(self, name: str, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        """Let the agent *name* decide at once.
-
-        Raises:
-            TypeError: if its policy must be waited for.
-        """
+        """Let the agent *name* decide."""
         policy = self.policies[name]
-        if isinstance(policy, AsyncPolicy):
-            raise TypeError(f"expected {name!r} to be asked in an event loop, got a plain call. Run the graph async")
-        return self._record_decision(name, messages, policy.reply(messages, tools))
-
-    def _record_decision(self, name: str, messages: Sequence[InputMessage], reply: Reply) -> Reply:
-        policy = self.policies[name]
+        reply = policy.reply(messages, tools)
         index = sum(1 for decision in self.decisions if decision.agent == name)
         final = self.overrides.get((name, index), reply)
         if self.on_reply is not None:

@@ -79,10 +79,10 @@ class JudgedCorrections:
 
         finding = next((_format_finding(item) for item in self._verdict.evidence if item.index == step), "")
         try:
-            correction = ask_correction(self._client, self._settings, self._trace, step, finding)
+            message = ask_correction(self._client, self._settings, self._trace, step, finding)
         except Unanswered as error:
             raise NoCorrection(f"the judge gave no correction: {error}") from error
-        return Correction(step, correction.message)
+        return Correction(step, message)
 
 
 class AskAgain:

@@ -17,8 +17,7 @@ from blamespan import conventions as words
 from blamespan.analysis.showing.judges import rules_of
 from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import Attribution, Contradicted, Evidence
-from blamespan.errors import ConfigError
-from blamespan.taxonomy import ErrorMode, canonical, mode
+from blamespan.taxonomy import ErrorMode, canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import ended_in_error
 from blamespan_tracer.ledger.values import OPPOSITES, Value, find_values
@@ -27,9 +26,6 @@ BEGIN = "--- Feedback on an earlier attempt ---"
 END = "--- End of the feedback ---"
 
 _MOST_NAME, _MOST_QUOTE, _MOST_ADVICE = 80, 200, 1_000
-_BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?)\n{re.escape(END)}", re.DOTALL)
-_BLAMED = re.compile(r'^(?:Most likely to blame|First suspect): ("(?:[^"\\]|\\.)*")', re.MULTILINE)
-_KIND = re.compile(r"^Kind of error(?:, perhaps)?: .*\((\w+:[\w.-]+)\)", re.MULTILINE)
 _CLEAR = 0.5
 """Share of a step, or score of a mode, from which it is told as more likely than not."""
 _MOST_OTHERS, _LEAST_SHARE = 2, 0.05
@@ -162,19 +158,6 @@ class Feedback:
         return "\n".join([BEGIN, *lines, END])
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a reader makes of feedback.
-
-    Attributes:
-        agent: Whom it blames; None where it is for all.
-        mode: For which kind of error; None where it names none.
-    """
-
-    agent: str | None
-    mode: ErrorMode | None
-
-
 def feedback_on(trace: MessageActionTrace, verdict: Attribution) -> Feedback:
     """Write feedback on a failed run from its verdict alone."""
     is_known = is_known_to_have_failed(trace)
@@ -230,29 +213,10 @@ def with_feedback(task: str, feedback: str) -> str:
     return f"{task}\n\n{feedback}" if feedback else task
 
 
-def without_feedback(text: str) -> str:
-    """Take every feedback out of a text."""
-    return _BLOCK.sub("", text).strip() if BEGIN in text else text
-
-
-def notes_in(text: str) -> list[Note]:
-    """Read every feedback in a text, as a program can."""
-    return [_note(block) for block in _BLOCK.findall(text)]
-
-
 def quoted(text: str, most: int = _MOST_ADVICE) -> str:
     """Write text of a run as one JSON string on one line, cut to *most* characters."""
     plain = printable(text)
     return json.dumps(plain if len(plain) <= most else f"{plain[:most]}...", ensure_ascii=False)
-
-
-def _note(block: str) -> Note:
-    blamed, kind = _BLAMED.search(block), _KIND.search(block)
-    try:
-        meant = mode(kind[1]) if kind else None
-    except ConfigError:
-        meant = None
-    return Note(json.loads(blamed[1]) if blamed else None, meant)
 
 
 def _others(trace: MessageActionTrace, verdict: Attribution) -> tuple[SuspectStep, ...]:

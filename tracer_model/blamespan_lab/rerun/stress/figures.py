@@ -8,35 +8,12 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from blamespan.analysis.summary.statistics import Share, wilson
+from blamespan.analysis.summary.statistics import Share
 from blamespan_lab.rerun.stress.byzantine import CONDUCTS, ByzantineStudy
 from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.containment import CATCHES
 from blamespan_lab.rerun.stress.tiers import TIERS
 from blamespan_lab.rerun.stress.trial import FaultTrial
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """How often something happened.
-
-    Attributes:
-        hits: How often.
-        n: Of how many.
-    """
-
-    hits: int
-    n: int
-
-    @property
-    def share(self) -> float:
-        """The share, 0 to 1; 0 of none."""
-        return self.hits / self.n if self.n else 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval by Wilson's score, which holds for few runs too; 0 to 1 of none."""
-        return wilson(self.hits, self.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +35,20 @@ class TrialSummary:
 
     planned: int
     written: int
-    flipped: Rate
-    changed: Rate
+    flipped: Share
+    changed: Share
     catches: Mapping[str, int]
     catchers: Mapping[str, int]
-    tiers: Mapping[str, Rate]
+    tiers: Mapping[str, Share]
     median_steps: float | None
-    ended: Rate
+    ended: Share
     ends: Mapping[str, int]
 
     @property
-    def noticed(self) -> Rate:
+    def noticed(self) -> Share:
         """Faults that somebody did something about, among those that did no harm."""
         contained = sum(self.catches.values())
-        return Rate(contained - self.catches.get("ignored", 0), contained)
+        return Share(contained - self.catches.get("ignored", 0), contained)
 
 
 def cell(trials: Iterable[FaultTrial]) -> TrialSummary:
@@ -85,13 +62,13 @@ def cell(trials: Iterable[FaultTrial]) -> TrialSummary:
     return TrialSummary(
         planned=len(trials),
         written=len(written),
-        flipped=Rate(sum(trial.is_flipped for trial in written), len(written)),
-        changed=Rate(sum(trial.is_changed for trial in written), len(written)),
+        flipped=Share(sum(trial.is_flipped for trial in written), len(written)),
+        changed=Share(sum(trial.is_changed for trial in written), len(written)),
         catches={how: ways[how] for how in CATCHES if ways[how]},
         catchers=dict(Counter(catch.by for catch in caught if catch.by).most_common()),
-        tiers={tier: Rate(tiers[tier], tiers.total()) for tier in TIERS} if tiers else {},
+        tiers={tier: Share(tiers[tier], tiers.total()) for tier in TIERS} if tiers else {},
         median_steps=float(median(steps)) if steps else None,
-        ended=Rate(sum(trial.end == "by itself" for trial in written), len(written)),
+        ended=Share(sum(trial.end == "by itself" for trial in written), len(written)),
         ends=dict(sorted(Counter(trial.end for trial in written).items())),
     )
 
@@ -104,14 +81,14 @@ def cells_by(trials: Sequence[FaultTrial], *keys: str) -> dict[tuple[str, ...], 
     return {key: cell(group) for key, group in groups.items()}
 
 
-def count_neutralised(trials: Sequence[FaultTrial], reference: Sequence[FaultTrial]) -> Rate:
+def count_neutralised(trials: Sequence[FaultTrial], reference: Sequence[FaultTrial]) -> Share:
     """Count those of the faults that broke *reference* which the other team, with the same fault, withstood.
 
     The same: kind, mechanism, role, task and round are, and it was written in both.
     """
     broken = {trial.planned for trial in reference if trial.is_flipped}
     here = [trial for trial in trials if trial.is_written and trial.planned in broken]
-    return Rate(sum(not trial.is_flipped for trial in here), len(here))
+    return Share(sum(not trial.is_flipped for trial in here), len(here))
 
 
 def as_json(done: StressCampaign) -> dict[str, Any]:
@@ -137,23 +114,14 @@ def _cell(summary: TrialSummary) -> dict[str, Any]:
     return {
         "planned": summary.planned,
         "written": summary.written,
-        "flipped": _rate(summary.flipped),
-        "changed": _rate(summary.changed),
+        "flipped": _share_as_json(summary.flipped),
+        "changed": _share_as_json(summary.changed),
         "contained_by": dict(summary.catches),
         "contained_by_agent": dict(summary.catchers),
-        "tolerated_by": {tier: _rate(rate) for tier, rate in summary.tiers.items()},
+        "tolerated_by": {tier: _share_as_json(rate) for tier, rate in summary.tiers.items()},
         "median_steps": summary.median_steps,
-        "ended_by_itself": _rate(summary.ended),
+        "ended_by_itself": _share_as_json(summary.ended),
         "ends": dict(summary.ends),
-    }
-
-
-def _rate(rate: Rate) -> dict[str, Any]:
-    return {
-        "hits": rate.hits,
-        "n": rate.n,
-        "share": round(rate.share, 6),
-        "interval": [round(x, 6) for x in rate.interval],
     }
 
 
@@ -179,4 +147,9 @@ def byzantine_as_json(study: ByzantineStudy) -> dict[str, Any]:
 
 
 def _share_as_json(share: Share) -> dict[str, Any]:
-    return {"count": share.count, "n": share.total, "share": share.value, "interval": list(share.interval)}
+    return {
+        "count": share.count,
+        "n": share.total,
+        "share": round(share.value, 6),
+        "interval": [round(bound, 6) for bound in share.interval],
+    }

@@ -11,9 +11,10 @@ from jinja2 import Environment
 
 from blamespan.analysis.showing.html_pages import Drawing, ShapeGroup, SvgElement, load_templates
 from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.summary.statistics import Share
 from blamespan_lab.rerun.stress.campaign import StressCampaign
 from blamespan_lab.rerun.stress.containment import CATCHES
-from blamespan_lab.rerun.stress.figures import Rate, TrialSummary, cell, cells_by
+from blamespan_lab.rerun.stress.figures import TrialSummary, cell, cells_by
 
 _COLOURS: Mapping[str, str] = {
     "flipped": "#b3261e",
@@ -33,7 +34,7 @@ _LONGEST = 34
 class _Square:
     """The share of one kind of fault in one agent, and how light it is painted, in percent."""
 
-    rate: Rate
+    rate: Share
     lightness: float
 
 
@@ -83,7 +84,7 @@ def _report_on(campaign: StressCampaign) -> _Report:
     return _Report(
         campaign=campaign,
         whole=cell(campaign.trials),
-        by_kind=_draw_bars(dict(sorted(kinds.items(), key=lambda row: -row[1].share))),
+        by_kind=_draw_bars(dict(sorted(kinds.items(), key=lambda row: -row[1].value))),
         by_role=_draw_stacks({key[0]: summary for key, summary in cells_by(campaign.trials, "role").items()})
         if campaign.is_verified
         else None,
@@ -95,7 +96,7 @@ def _report_on(campaign: StressCampaign) -> _Report:
     )
 
 
-def _harm(summary: TrialSummary, campaign: StressCampaign) -> Rate:
+def _harm(summary: TrialSummary, campaign: StressCampaign) -> Share:
     return summary.flipped if campaign.is_verified else summary.changed
 
 
@@ -103,10 +104,10 @@ def _paint(summary: TrialSummary | None, campaign: StressCampaign) -> _Square | 
     if summary is None or not summary.written:
         return None
     rate = _harm(summary, campaign)
-    return _Square(rate, 97 - 45 * rate.share)
+    return _Square(rate, 97 - 45 * rate.value)
 
 
-def _draw_bars(rates: Mapping[str, Rate]) -> Drawing:
+def _draw_bars(rates: Mapping[str, Share]) -> Drawing:
     groups = []
     for number, (name, rate) in enumerate(rates.items()):
         y, (low, high) = number * _ROW, rate.interval
@@ -114,9 +115,9 @@ def _draw_bars(rates: Mapping[str, Rate]) -> Drawing:
         ends = {"x1": _LEFT + low * _WIDTH, "x2": _LEFT + high * _WIDTH, "y1": middle, "y2": middle}
         shapes = [
             _label(name, y),
-            SvgElement("rect", _box(_LEFT, y, rate.share * _WIDTH, "flipped")),
+            SvgElement("rect", _box(_LEFT, y, rate.value * _WIDTH, "flipped")),
             SvgElement("line", {**ends, "stroke": "currentColor"}),
-            _remark(f"{100 * rate.share:.0f} % of {rate.n}", y),
+            _remark(f"{100 * rate.value:.0f} % of {rate.total}", y),
         ]
         groups.append(ShapeGroup(shapes))
     return _drawing("Share of runs by kind of fault", groups)
@@ -127,7 +128,7 @@ def _draw_stacks(cells: Mapping[str, TrialSummary]) -> Drawing:
     for number, (name, summary) in enumerate(cells.items()):
         y, x = number * _ROW, float(_LEFT)
         shapes = [_label(name, y)]
-        for how, count in {"flipped": summary.flipped.hits, **summary.catches}.items():
+        for how, count in {"flipped": summary.flipped.count, **summary.catches}.items():
             width = count / max(1, summary.written) * _WIDTH
             shapes.append(SvgElement("rect", _box(x, y, width, how), title=f"{how}: {count} of {summary.written}"))
             x += width

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 import blamespan
 from blamespan.testing import SpanRecorder
-from blamespan_lab.make.simulation.program import PolicyFor, Program
+from blamespan_lab.make.simulation.program import Program
 from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.make.simulation.tasks import FAMILIES
 from blamespan_lab.make.simulation.topologies import Framework
@@ -60,9 +60,9 @@ class Bundled:
         """What it is called in a report."""
         return f"{self.topology} ({self.framework})"
 
-    def open(self, policy_for: PolicyFor | None = None) -> Subject:
+    def open(self) -> Subject:
         """Get ready to run it in this process."""
-        return _BundledSubject(self, _recorder(), policy_for)
+        return _BundledSubject(self, _recorder())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Named:
         """How many tasks there are."""
         return len(self.texts)
 
-    def open(self, policy_for: PolicyFor | None = None) -> Subject:
+    def open(self) -> Subject:
         """Import it in this process; recording is on before that, so that it finds it on.
 
         Raises:
@@ -107,7 +107,6 @@ SubjectSpec: TypeAlias = Bundled | Named
 class _BundledSubject:
     spec: Bundled
     recorder: SpanRecorder
-    policy_for: PolicyFor | None
 
     def _program(self, task: int) -> Program:
         """Make the same task for every topology and framework."""
@@ -132,7 +131,7 @@ class _BundledSubject:
 
     def run(self, task: int) -> WatchedRun:
         self.recorder.clear()
-        ended = self._program(task).run(policy_for=self.policy_for)
+        ended = self._program(task).run()
         if ended.is_void:
             return WatchedRun("", None, ended.error, is_void=True)
         spans = self.recorder.spans()

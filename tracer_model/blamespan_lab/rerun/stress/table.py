@@ -12,7 +12,7 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.summary.statistics import Share
 from blamespan_lab.rerun.stress.byzantine import ByzantineStudy
 from blamespan_lab.rerun.stress.campaign import StressCampaign
-from blamespan_lab.rerun.stress.figures import Rate, TrialSummary, cell, cells_by, count_neutralised
+from blamespan_lab.rerun.stress.figures import TrialSummary, cell, cells_by, count_neutralised
 
 _MOST_ROWS = 40
 _NARROWEST = 120
@@ -36,12 +36,12 @@ def print_campaign(console: Console, done: StressCampaign, *, every: bool) -> No
     if whole.tiers:
         table = _table("tolerated by", "n", "of those tolerated %")
         for tier, rate in whole.tiers.items():
-            table.add_row(tier, str(rate.hits), rate_text(rate))
+            table.add_row(tier, str(rate.count), rate_text(rate))
         console.print()
         console.print(table)
     _print(console, "agent", {key[:1]: summary for key, summary in cells_by(done.trials, "role").items()}, done, None)
     ranked = cells_by(done.trials, "kind", "role")
-    rows = dict(sorted(ranked.items(), key=lambda row: (-row[1].flipped.share, -row[1].changed.share, row[0])))
+    rows = dict(sorted(ranked.items(), key=lambda row: (-row[1].flipped.value, -row[1].changed.value, row[0])))
     _print(console, "fault", rows, done, None if every else _MOST_ROWS)
 
 
@@ -74,12 +74,12 @@ def print_comparison(console: Console, campaigns: Sequence[StressCampaign]) -> N
     )
 
 
-def rate_text(rate: Rate) -> str:
+def rate_text(rate: Share) -> str:
     """Write a share in percent with its 95 % interval and what it is of."""
-    if not rate.n:
+    if not rate.total:
         return "-"
     low, high = rate.interval
-    return f"{100 * rate.share:.0f} ({100 * low:.0f}-{100 * high:.0f}) of {rate.n}"
+    return f"{100 * rate.value:.0f} ({100 * low:.0f}-{100 * high:.0f}) of {rate.total}"
 
 
 def _format_trials(done: StressCampaign, whole: TrialSummary) -> list[str]:
@@ -115,7 +115,7 @@ def _print(
             Text(_format_counts(summary.catches)),
             Text(printable(_format_counts(summary.catchers))),
             _steps(summary),
-            f"{summary.ended.hits} of {summary.ended.n}",
+            f"{summary.ended.count} of {summary.ended.total}",
         )
     console.print()
     console.print(table)
@@ -148,9 +148,7 @@ def print_byzantine(console: Console, studies: Sequence[ByzantineStudy]) -> None
     """Print what each team withstands, a line for each conduct and number of turned agents."""
     if not console.is_terminal:
         console.width = max(console.width, _NARROWEST)
-    table = _table(
-        "team", "conduct", "k", "n", "withstood %", "turned among the k most blamed %", "chance %", "largest k"
-    )
+    table = _table("team", "conduct", "k", "withstood %", "turned among the k most blamed %", "chance %", "largest k")
     for study in studies:
         for row in study.cells:
             if not row.withstood.total:
@@ -159,9 +157,8 @@ def print_byzantine(console: Console, studies: Sequence[ByzantineStudy]) -> None
                 Text(printable(study.subject)),
                 row.conduct,
                 str(row.k),
-                str(row.withstood.total),
-                _share_text(row.withstood),
-                _share_text(row.blamed),
+                rate_text(row.withstood),
+                rate_text(row.blamed),
                 f"{100 * row.chance:.0f}" if row.blamed.total else "",
                 str(study.largest_withstood(row.conduct)) if row.k == 1 else "",
             )
@@ -170,10 +167,3 @@ def print_byzantine(console: Console, studies: Sequence[ByzantineStudy]) -> None
         if study.missed or study.left_out:
             told = f"{study.subject}: {study.missed} runs say nothing, {study.left_out} are beyond the budget"
             console.print(Text(printable(told)), soft_wrap=True)
-
-
-def _share_text(share: Share) -> str:
-    if not share.total:
-        return ""
-    low, high = share.interval
-    return f"{100 * share.value:.0f} ({100 * low:.0f} to {100 * high:.0f})"

@@ -56,7 +56,7 @@ class WatchedRun:
         agents: Who decided something in it, the first to do so first.
         steps: What was done.
         limits: Limits that it ran into, in words.
-        is_void: Whether it says nothing of the team, as an endpoint gave no answer.
+        is_void: Whether it says nothing of the team, as it never ended.
         trace_id: Of the trace that the steps are of.
         defences: What it shows of the team's.
     """

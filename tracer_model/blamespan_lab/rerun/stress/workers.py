@@ -15,7 +15,6 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.injecting.injection import PLAN_VARIABLE
 from blamespan.tracers import Tracer, load_tracer
 from blamespan.worker_processes import Channel
-from blamespan_lab.make.simulation.agents.endpoint import policy_from_environment
 from blamespan_lab.rerun.stress.byzantine import ByzantineOrder, ByzantineTrial, try_byzantine
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import SubjectSpec
@@ -92,7 +91,7 @@ def serve(channel: Channel, spec: SubjectSpec, recipe: StressRecipe) -> None:
     for name in _NOT_OURS:
         os.environ.pop(name, None)
     try:
-        subject = spec.open(policy_from_environment())
+        subject = spec.open()
     except BlamespanError as error:
         send_error(channel, error)
         return

@@ -32,7 +32,6 @@ _APPLICATION_ID = 0x626A6163
 _WAIT_S = 30.0
 """For others that write."""
 
-_SHORT_ANSWER_TOKENS = 200
 _HOUR_S = 3600
 
 _own_accounts: dict[int, str] = {}
@@ -115,23 +114,11 @@ class TokenBudget:
     def counts(self) -> Counter[str]:
         """Read `questions`, `input`, `output` and `estimated` tokens, and whatever else is counted, of all processes.
 
-        Of answers whose cost the server tells: how many (`told`), their tokens (`told_input`, `told_output`), and what
-        was foreseen of the input (`foreseen`). Nothing where the account cannot be read.
+        Nothing where the account cannot be read.
         """
         with self._lock, suppress(sqlite3.Error):
             return self._read()
         return Counter()
-
-    def predict_usage(self, input_tokens: int, questions: int) -> TokenUsage:
-        """Predict what *questions* cost that are estimated to *input_tokens*, by what such ones did cost so far.
-
-        Where none did, the estimate counts as it is, and an answer has one suspect and a sentence.
-        """
-        counts = self.counts
-        if not counts["told"]:
-            return TokenUsage(input_tokens, questions * _SHORT_ANSWER_TOKENS)
-        asked = input_tokens * counts["told_input"] / max(counts["foreseen"], 1)
-        return TokenUsage(round(asked), round(questions * counts["told_output"] / counts["told"]))
 
     def count(self, what: str, how_many: int = 1) -> None:
         """Count something."""
@@ -201,9 +188,6 @@ class TokenBudget:
             counts |= {"questions": int(reservation.is_answered), "lost": int(reservation.is_lost)}
             if reservation.used is None:
                 counts["estimated"] = used.input_tokens + used.output_tokens
-            else:
-                counts |= {"foreseen": reservation.input_tokens, "told": 1}
-                counts |= {"told_input": used.input_tokens, "told_output": used.output_tokens}
         self._add(hourly, hour)
         self._add(counts)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 import blamespan
 from blamespan.errors import ConfigError
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.make.simulation.agents.policy import InputMessage, Reply, ToolSpec
+from blamespan_lab.make.simulation.agents.policy import InputMessage, Reply
 from blamespan_lab.make.simulation.program import Outcome, Program
 from blamespan_lab.make.simulation.tasks import FAMILIES
 from blamespan_lab.make.simulation.topologies import TOPOLOGIES
@@ -113,24 +111,6 @@ def test_a_hook_sees_every_decision_and_may_replace_it() -> None:
 
     assert seen == [(d.agent, d.index) for d in outcome.decisions]
     assert outcome.decisions[0].reply == Reply("Nothing to plan.")
-
-
-class _Parrot:
-    """Says the question again, whatever it hears."""
-
-    def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        return Reply(next(message.text for message in messages if message.kind == "task"))
-
-
-@pytest.mark.parametrize("framework", ["autogen", "langgraph"])
-def test_another_policy_may_take_the_agents_places(framework: str) -> None:
-    """Whatever can reply can be the agents' model."""
-    program = Program("planning", "chain", framework, seed=2)  # type: ignore[arg-type]
-
-    outcome = program.run(policy_for=lambda profile: _Parrot())
-
-    assert {d.reply.text for d in outcome.decisions} == {program.task().question}
-    assert not outcome.succeeded
 
 
 def test_mistakes_not_made_in_one_decision_repair_the_run() -> None:

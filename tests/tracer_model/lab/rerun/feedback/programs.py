@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from blamespan_lab.rerun.feedback.writing import notes_in
+from tests.tracer_model.lab.rerun.feedback.notes import notes_in
 
 heard: list[str] = []
 """What the graph's solver was told, attempt by attempt; tests clear it."""

@@ -164,7 +164,7 @@ def test_table_shows_counts_beside_chance_and_the_largest_k() -> None:
     assert isinstance(console.file, StringIO)
     text = console.file.getvalue()
 
-    assert "50 (9 to 91)" in text
-    assert "100 (21 to 100)" in text
+    assert "50 (9-91) of 2" in text
+    assert "100 (21-100) of 1" in text
     assert "[bold]team: 2 runs say nothing" in text
     assert "collude" not in text

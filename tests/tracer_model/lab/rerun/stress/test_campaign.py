@@ -14,7 +14,6 @@ from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import Bundled, Named, SubjectSpec
 from blamespan_lab.rerun.stress.trial import Clean
 from blamespan_lab.rerun.stress.watching import WatchedRun
-from tests.tracer_model.lab.make.faults.test_manipulator import served
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # most start processes that import both frameworks
 pytest.importorskip("autogen_agentchat")
@@ -124,12 +123,3 @@ def test_program_that_cannot_be_opened_is_named() -> None:
     """What is wrong with it comes back from the process that tried."""
     with pytest.raises(ConfigError, match="has no 'nothing'"):
         stressed(Named(f"{TEAMS}:nothing", None, ("How many?",)), StressRecipe("mine", kinds=LOSES))
-
-
-def test_llm_that_does_not_answer_is_no_failure_of_the_team(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs that its endpoint leaves without an answer are void: they are told apart, and nothing is built on them."""
-    with served(401) as endpoint:
-        monkeypatch.setenv("BLAMESPAN_SUITE_URL", endpoint.url)
-        monkeypatch.setenv("BLAMESPAN_SUITE_MODEL", "small")
-        with pytest.raises(BlamespanError, match="gave 'planner' no answer: HTTP 401 1 times"):
-            stressed(Bundled("chain", "langgraph", tasks=1), StressRecipe("mine", kinds=LOSES))

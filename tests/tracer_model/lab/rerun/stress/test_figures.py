@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
+from blamespan.analysis.summary.statistics import Share
 from blamespan.intercepting.boundaries import Mechanism
 from blamespan_lab.rerun.stress.containment import Caught
-from blamespan_lab.rerun.stress.figures import Rate, cell, cells_by, count_neutralised
+from blamespan_lab.rerun.stress.figures import cell, cells_by, count_neutralised
 from blamespan_lab.rerun.stress.tiers import TIERS, Tier
 from blamespan_lab.rerun.stress.trial import FaultTrial, Planned
 
@@ -33,24 +32,15 @@ def trial(
     )
 
 
-@pytest.mark.parametrize(
-    ("hits", "n", "low", "high"),
-    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (15, 148, 0.0624, 0.1605), (0, 0, 0.0, 1.0)],
-)
-def test_interval_is_wilsons(hits: int, n: int, low: float, high: float) -> None:
-    """Values of Wilson's score interval (Newcombe 1998, table I, for 15 of 148)."""
-    assert Rate(hits, n).interval == pytest.approx((low, high), abs=2e-4)
-
-
 def test_only_runs_with_a_fault_in_them_count() -> None:
     """What could not be written says nothing of the team."""
     found = cell(
         [trial(False), trial(True, how="objection"), trial(True, how="ignored"), trial(None, missed="nowhere")]
     )
 
-    assert (found.planned, found.written, found.flipped) == (4, 3, Rate(1, 3))
+    assert (found.planned, found.written, found.flipped) == (4, 3, Share(1, 3))
     assert (found.catches, found.catchers) == ({"objection": 1, "ignored": 1}, {"verifier": 1})
-    assert (found.noticed, found.median_steps) == (Rate(1, 2), 2.0)
+    assert (found.noticed, found.median_steps) == (Share(1, 2), 2.0)
 
 
 def test_tiers_share_out_what_was_tolerated() -> None:
@@ -58,7 +48,7 @@ def test_tiers_share_out_what_was_tolerated() -> None:
     done = [trial(True, how="objection", tier="prompt"), trial(True, how="ignored", tier="masked"), trial(False)]
 
     assert cell([*done, done[0], trial(None, missed="nowhere")]).tiers == {
-        tier: Rate({"prompt": 2, "masked": 1}.get(tier, 0), 3) for tier in TIERS
+        tier: Share({"prompt": 2, "masked": 1}.get(tier, 0), 3) for tier in TIERS
     }
     assert cell([trial(False)]).tiers == {}
 
@@ -68,7 +58,7 @@ def test_faults_that_broke_one_team_are_looked_for_in_another() -> None:
     chain = [trial(False, task=task) for task in range(4)] + [trial(True, task=4)]
     loop = [trial(True, task=0), trial(True, task=1), trial(False, task=2), trial(None, task=3, missed="no")]
 
-    assert count_neutralised([*loop, trial(True, task=4)], chain) == Rate(2, 3)
+    assert count_neutralised([*loop, trial(True, task=4)], chain) == Share(2, 3)
 
 
 def test_cells_hold_every_trial_once() -> None:
@@ -82,4 +72,4 @@ def test_without_a_check_nothing_is_flipped() -> None:
     """Where nobody can tell right from wrong, only that the answer has changed is known."""
     found = cell([trial(None)])
 
-    assert (found.flipped.hits, found.changed, found.catches) == (0, Rate(1, 1), {})
+    assert (found.flipped.count, found.changed, found.catches) == (0, Share(1, 1), {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias
 
 InputKind: TypeAlias = Literal["system", "task", "message", "own", "tool_result"]
 """`own` is what the agent said itself, its tool calls among it; `task` is what the user asked."""
@@ -83,25 +83,8 @@ class Mistake:
 
 
 class AgentPolicy(Protocol):
-    """An agent's model: simulated here, an LLM elsewhere."""
+    """An agent's model."""
 
     def reply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
         """Answer to *messages*, the latest last; *tools* are those on offer in this call."""
         ...
-
-
-@runtime_checkable
-class AsyncPolicy(Protocol):
-    """An agent's model that is waited for, as an endpoint is."""
-
-    async def areply(self, messages: Sequence[InputMessage], tools: Sequence[ToolSpec]) -> Reply:
-        """Answer as `Policy.reply` does.
-
-        Raises:
-            NoAnswer: if there is none: the run is void.
-        """
-        ...
-
-
-class NoAnswer(Exception):
-    """A policy has no answer, though it was asked as often as it may be; the message says why."""

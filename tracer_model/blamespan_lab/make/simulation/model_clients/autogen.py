@@ -54,7 +54,7 @@ class PolicyClient(ChatCompletionClient):
     ) -> CreateResult:
         """Hand the messages and tools to the policy."""
         inputs = [item for message in messages for item in _read_messages(message, self._name)]
-        reply = await self._run.areply(self._name, inputs, [_read_spec(tool) for tool in tools])
+        reply = self._run.reply(self._name, inputs, [_read_spec(tool) for tool in tools])
         usage = RequestUsage(
             sum(len(item.text) for item in inputs) // _CHARS_PER_TOKEN, len(reply.text) // _CHARS_PER_TOKEN
         )

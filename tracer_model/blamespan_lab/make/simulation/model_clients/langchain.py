@@ -58,7 +58,7 @@ class PolicyModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        reply = await CURRENT_RUN.get().areply(self.agent, list_inputs(self.agent, messages), _read_specs(kwargs))
+        reply = CURRENT_RUN.get().reply(self.agent, list_inputs(self.agent, messages), _read_specs(kwargs))
         return self._result(reply, messages)
 
     def _result(self, reply: Reply, messages: Sequence[BaseMessage]) -> ChatResult:
