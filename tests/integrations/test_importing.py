@@ -97,7 +97,8 @@ import blamespan
 from blamespan.testing import SpanRecorder
 recorder = SpanRecorder()
 print(*blamespan.instrument(tracer_provider=recorder.provider))
-print(*[name for name in ("autogen_core", "autogen_agentchat", "langgraph", "langchain_core") if name in sys.modules])
+FRAMEWORKS = "autogen_core", "autogen_agentchat", "langgraph", "langchain_core", "agent_framework"
+print(*[name for name in FRAMEWORKS if name in sys.modules])
 """
 
 
@@ -128,9 +129,11 @@ def test_frameworks_are_imported_by_the_program_alone() -> None:
         """)
     )
 
-    assert printed[:2] == ["autogen", "langgraph"]
-    assert {"invoke_agent:double", "invoke_workflow:desk", "invoke_agent:solver"} <= set(printed[2:])
-    assert not {"autogen_core", "autogen_agentchat", "langgraph", "langchain_core"} & set(printed[2:])
+    assert printed[:3] == ["agent_framework", "autogen", "langgraph"]
+    assert {"invoke_agent:double", "invoke_workflow:desk", "invoke_agent:solver"} <= set(printed[3:])
+    assert not {"autogen_core", "autogen_agentchat", "langgraph", "langchain_core", "agent_framework"} & set(
+        printed[3:]
+    )
 
 
 def test_switched_off_before_the_import_nothing_is_recorded() -> None:

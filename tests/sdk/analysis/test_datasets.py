@@ -118,4 +118,4 @@ def test_interrupted_dataset_is_not_gone_on_with_as_another(tmp_path: Path) -> N
     options: dict[str, Any] = dict.fromkeys(("format_name", "since", "until", "limit"))
     options |= {"filters": (), "annotated": tmp_path / "x.phoenix.jsonl", "every": True}
 
-    assert _plan(load_tracer("checks"), options)["dataset"] == ["phoenix", True]
+    assert _plan(load_tracer("checks"), options)["form"] == ["phoenix", True]

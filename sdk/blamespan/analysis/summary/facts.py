@@ -202,8 +202,9 @@ def _kind(outcome: Any, score: float) -> Kind:
 
 def _likeness(row: Row, mode: Mapping[str, Any]) -> str:
     """Read what a failure has in common with others; results of an older version say only whom and what."""
-    older = name_likeness(row["agent"], mode=f"{mode['taxonomy']}:{mode['code']}" if mode else "")
-    return _name(row["likeness"] or older)
+    if row["likeness"]:
+        return _name(row["likeness"])
+    return _name(name_likeness(row["agent"] or "", mode=f"{mode['taxonomy']}:{mode['code']}" if mode else ""))
 
 
 def _share_of(row: Row, index: int | None) -> float:

@@ -24,8 +24,10 @@ _MEASURED = ("number", "date", "time")
 )
 def agents_believe_results(run: ExaminedRun, read: ReadStep) -> Iterator[Finding]:
     """Compare what agents state with what tools answered about the same thing, in the same words or as a record."""
+    by_words = list(_list_contradicted(read))
+    told = {(claim.mention, one.source.step) for claim, one in by_words}
     by_records = ((claim, one) for claim in read.claims for one in claim.contradictions if one.kind == "record")
-    for claim, one in (*_list_contradicted(read), *by_records):
+    for claim, one in (*by_words, *(item for item in by_records if (item[0].mention, item[1].source.step) not in told)):
         source = None if one.source.step == TASK else run.step_at(one.source.step)
         if source is not None and source.kind == "tool_result" and not one.source.is_input:
             said = Source(source.index, run.sentence_with(source, one.source.value.text))
