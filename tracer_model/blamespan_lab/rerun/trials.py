@@ -100,7 +100,8 @@ def try_corrections(
     ) as playback:
         ran = program.run(task)
     trouble = playback.trouble
-    if not trouble and not playback.is_reached and not (playback.answered or playback.asked or ran.error):
+    has_models = playback.answered or playback.asked or any(answer.heard is not None for answer in script.answers)
+    if not trouble and not playback.is_reached and not has_models and not ran.error:
         trouble = f"{NO_MODEL}: nothing can be put in the place of step {first.step}, which the program's own code says"
     elif not trouble and not playback.is_reached:
         trouble = f"it ended without coming to step {first.step}{f' ({ran.error})' if ran.error else ''}"
