@@ -26,7 +26,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from blamespan.instrumenting.settings import CAPTURE_CONTENT, ContentSettings
 from blamespan.plugins import plugins
-from blamespan_integrations.patching import AfterImport
+from blamespan_integrations.patching import AfterImport, LateInstrumentor
 
 if TYPE_CHECKING:
     from blamespan_integrations.recording.screening import ScreenedProvider
@@ -79,7 +79,7 @@ class Framework(NamedTuple):
         return next((offered[module] for module in self.instrumentors if module in offered), None)
 
 
-class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproject: mypy cannot read its base
+class FrameworkInstrumentor(LateInstrumentor):
     """Switches the recording of one framework on, once the program has imported it, and off.
 
     `instrument()` takes `tracer_provider` and the settings of contents. It never raises: what cannot be recorded is
@@ -88,8 +88,6 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
 
     framework: Framework
     """Which one."""
-    _imported: AfterImport
-    _restore: Callable[[], None] | None = None
 
     @property
     def can_record(self) -> bool:
@@ -105,22 +103,23 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
 
         content = ContentSettings.among(kwargs)
         provider = kwargs.get("tracer_provider") or trace.get_tracer_provider()
-        self._imported.arm(lambda: self._turn_on(ScreenedProvider(provider, content), content))
+        who = f"{self.framework.name}: turn on what records it"
+        self._record_later(lambda: self._record(ScreenedProvider(provider, content), content), who)
 
-    def _turn_on(self, provider: ScreenedProvider, content: ContentSettings) -> None:
+    def _record(self, provider: ScreenedProvider, content: ContentSettings) -> Callable[[], None] | None:
         name = self.framework.name
         if self.framework.loads is not None and self.framework.loads not in sys.modules:
-            return  # a module of the program's of the same name
+            return None  # a module of the program's of the same name
         try:
             conflict = get_dependency_conflicts([self.framework.requires])
             if conflict is not None:
                 _logger.warning("%s is not recorded: expected %s, found %s", name, conflict.required, conflict.found)
-                return
+                return None
             with ExitStack() as undone:
                 if content.capture:
                     undone.callback(_put_content_on_spans())
                 undone.callback(self._turn_on_telemetry(provider))
-                self._restore = undone.pop_all().close
+                return undone.pop_all().close
         except _LeftAlone as reason:
             _logger.warning("%s is left alone: %s", name, reason)
         except Exception as error:  # what others have written may raise anything
@@ -131,6 +130,7 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
                 " ".join(str(error).split()),
                 exc_info=_logger.isEnabledFor(logging.DEBUG),
             )
+        return None
 
     def _turn_on_telemetry(self, provider: ScreenedProvider) -> Callable[[], None]:
         if self.framework.switch is not None:
@@ -151,12 +151,6 @@ class FrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
             raise
         turn_off: Callable[[], None] = instrumentor.uninstrument
         return turn_off
-
-    def _uninstrument(self, **_: Any) -> None:
-        self._imported.disarm()
-        restore, self._restore = self._restore, None
-        if restore is not None:
-            restore()
 
 
 def _is_at_work(instrumentor: BaseInstrumentor) -> bool:

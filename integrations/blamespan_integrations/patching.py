@@ -159,6 +159,33 @@ class AfterImport:
             call()
 
 
+class LateInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproject: mypy cannot read its module
+    """Turns the recording of a framework on once the program has imported it, and off again."""
+
+    _imported: AfterImport
+    _restore: Callable[[], None] | None = None
+
+    def _record_later(self, record: Callable[[], Callable[[], None] | None], who: str) -> None:
+        """Have *record* called once the framework is there.
+
+        Args:
+            record: Turns recording on, and returns what turns it off; None where it has turned nothing on.
+            who: Named in the log where *record* raises.
+        """
+
+        def turn_on() -> None:
+            with shield_host(who):
+                self._restore = record()
+
+        self._imported.arm(turn_on)
+
+    def _uninstrument(self, **_: Any) -> None:
+        self._imported.disarm()
+        restore, self._restore = self._restore, None
+        if restore is not None:
+            restore()
+
+
 class attached:  # noqa: N801 - reads as a statement: `with attached(context):`
     """Makes *context* current inside a `with` block; None leaves everything as it is.
 

@@ -12,27 +12,20 @@ workflow), `_agents` and `_tools` (tools and models); each starts its span by `b
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
-
-from blamespan.host_safety import shield_host
 from blamespan.instrumenting.settings import links_checkpoints
-from blamespan_integrations.patching import AfterImport
+from blamespan_integrations.patching import AfterImport, LateInstrumentor
 from blamespan_integrations.recording import Recorder
-
-if TYPE_CHECKING:
-    from blamespan_integrations.patching import Patches
 
 __all__ = ["AgentFrameworkInstrumentor"]
 
 
-class AgentFrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproject: mypy cannot read its module
+class AgentFrameworkInstrumentor(LateInstrumentor):
     """Records Microsoft Agent Framework; `blamespan.instrument()` and `opentelemetry-instrument` switch it on."""
 
-    _patches: Patches | None = None
-    _framework = AfterImport("agent_framework")
+    _imported = AfterImport("agent_framework")
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Name the versions this was written against."""
@@ -41,16 +34,11 @@ class AgentFrameworkInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see
     def _instrument(self, **kwargs: Any) -> None:
         recorder = Recorder.of("blamespan.agent_framework", kwargs)
         stamps_checkpoints = links_checkpoints(kwargs.get("link_checkpoints"))
-        self._framework.arm(lambda: self._wrap(recorder, stamps_checkpoints))
+        who = "agent_framework: instrument this version of Agent Framework"
+        self._record_later(lambda: _record(recorder, stamps_checkpoints=stamps_checkpoints), who)
 
-    def _wrap(self, recorder: Recorder, stamps_checkpoints: bool) -> None:
-        with shield_host("agent_framework: instrument this version of Agent Framework"):
-            from blamespan_integrations.agent_framework._wrap import wrap  # imports Agent Framework
 
-            self._patches = wrap(recorder, stamps_checkpoints=stamps_checkpoints)
+def _record(recorder: Recorder, *, stamps_checkpoints: bool) -> Callable[[], None]:
+    from blamespan_integrations.agent_framework._wrap import wrap  # imports Agent Framework
 
-    def _uninstrument(self, **kwargs: Any) -> None:
-        self._framework.disarm()
-        if self._patches is not None:
-            self._patches.undo()
-            self._patches = None
+    return wrap(recorder, stamps_checkpoints=stamps_checkpoints).undo

@@ -11,26 +11,19 @@ into records, `_memory` and `_participants` say what is new and who is who.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
-
-from blamespan.host_safety import shield_host
-from blamespan_integrations.patching import AfterImport
+from blamespan_integrations.patching import AfterImport, LateInstrumentor
 from blamespan_integrations.recording import Recorder
-
-if TYPE_CHECKING:
-    from blamespan_integrations.patching import Patches
 
 __all__ = ["AutoGenInstrumentor"]
 
 
-class AutoGenInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproject: mypy cannot read its module
+class AutoGenInstrumentor(LateInstrumentor):
     """Records AutoGen AgentChat; `blamespan.instrument()` and `opentelemetry-instrument` switch it on."""
 
-    _patches: Patches | None = None
-    _framework = AfterImport("autogen_agentchat")
+    _imported = AfterImport("autogen_agentchat")
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Name the versions this was written against."""
@@ -38,16 +31,10 @@ class AutoGenInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproj
 
     def _instrument(self, **kwargs: Any) -> None:
         recorder = Recorder.of("blamespan.autogen", kwargs)
-        self._framework.arm(lambda: self._wrap(recorder))
+        self._record_later(lambda: _record(recorder), "autogen: instrument this version of AutoGen")
 
-    def _wrap(self, recorder: Recorder) -> None:
-        with shield_host("autogen: instrument this version of AutoGen"):
-            from blamespan_integrations.autogen._wrap import wrap  # imports AutoGen
 
-            self._patches = wrap(recorder)
+def _record(recorder: Recorder) -> Callable[[], None]:
+    from blamespan_integrations.autogen._wrap import wrap  # imports AutoGen
 
-    def _uninstrument(self, **kwargs: Any) -> None:
-        self._framework.disarm()
-        if self._patches is not None:
-            self._patches.undo()
-            self._patches = None
+    return wrap(recorder).undo

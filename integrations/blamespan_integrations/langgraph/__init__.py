@@ -18,11 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
-
-from blamespan.host_safety import shield_host
 from blamespan.instrumenting.settings import links_checkpoints
-from blamespan_integrations.patching import AfterImport
+from blamespan_integrations.patching import AfterImport, LateInstrumentor
 from blamespan_integrations.recording import Recorder
 
 __all__ = ["LangGraphInstrumentor"]
@@ -30,15 +27,14 @@ __all__ = ["LangGraphInstrumentor"]
 _SCOPE = "blamespan.langgraph"
 
 
-class LangGraphInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pyproject: mypy cannot read its base
+class LangGraphInstrumentor(LateInstrumentor):
     """Switches the recording of LangGraph runs on and off.
 
     `instrument()` takes `tracer_provider` and `link_checkpoints`; a second call changes nothing. After
     `uninstrument()` new runs are not recorded, and those going on are ended as abandoned.
     """
 
-    _restore: Callable[[], None] | None = None
-    _framework = AfterImport("langgraph.pregel")  # what every graph is run by
+    _imported = AfterImport("langgraph.pregel")  # what every graph is run by
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """List what must be installed for this to work."""
@@ -47,16 +43,11 @@ class LangGraphInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # see pypr
     def _instrument(self, **kwargs: Any) -> None:
         recorder = Recorder.of(_SCOPE, kwargs)
         stamps_checkpoints = links_checkpoints(kwargs.get("link_checkpoints"))
-        self._framework.arm(lambda: self._wrap(recorder, stamps_checkpoints))
+        who = "langgraph: instrument this version of LangGraph"
+        self._record_later(lambda: _record(recorder, stamps_checkpoints=stamps_checkpoints), who)
 
-    def _wrap(self, recorder: Recorder, stamps_checkpoints: bool) -> None:
-        with shield_host("langgraph: instrument this version of LangGraph"):
-            from blamespan_integrations.langgraph._wrap import wrap  # imports LangGraph
 
-            self._restore = wrap(recorder, stamps_checkpoints=stamps_checkpoints)
+def _record(recorder: Recorder, *, stamps_checkpoints: bool) -> Callable[[], None]:
+    from blamespan_integrations.langgraph._wrap import wrap  # imports LangGraph
 
-    def _uninstrument(self, **_: Any) -> None:
-        self._framework.disarm()
-        restore, self._restore = self._restore, None
-        if restore is not None:
-            restore()
+    return wrap(recorder, stamps_checkpoints=stamps_checkpoints)
