@@ -153,7 +153,7 @@ def uninstrument() -> None:
     A TracerProvider that `instrument()` has made goes on with the program's own spans, but for an embedded one.
     """
     with _switching:
-        _switch_off()
+        _switch_off(dict(_instrumentors()))
 
 
 def _switch_on(requested: Mapping[str, object]) -> list[str]:
@@ -170,11 +170,11 @@ def _switch_on(requested: Mapping[str, object]) -> list[str]:
         and _are_same(_destination_of(arguments), _destination_of(_arguments_in_force))
     ):
         provider = _held_provider
-        _give_back()
+        _give_back(instrumentors)
     else:
         wanted = [arguments.get(name) for name in _DESTINATION]
         provider, use = _destination(*wanted)  # type: ignore[arg-type]  # as `instrument` has typed them
-        _switch_off()
+        _switch_off(instrumentors)
         use()
     _arguments_in_force, _held_provider = arguments, provider
     if retained:
@@ -188,17 +188,17 @@ def _switch_on(requested: Mapping[str, object]) -> list[str]:
     return [name for name in on if getattr(instrumentors[name], "can_record", True)]
 
 
-def _switch_off() -> None:
+def _switch_off(instrumentors: Mapping[str, BaseInstrumentor]) -> None:
     global _arguments_in_force, _held_provider, _end_embedded
-    _give_back()
+    _give_back(instrumentors)
     _arguments_in_force, _held_provider = {}, None
     end, _end_embedded = _end_embedded, None
     if end is not None:
         end()
 
 
-def _give_back() -> None:
-    for _, instrumentor in _instrumentors():
+def _give_back(instrumentors: Mapping[str, BaseInstrumentor]) -> None:
+    for instrumentor in instrumentors.values():
         if instrumentor.is_instrumented_by_opentelemetry:
             instrumentor.uninstrument()
 
