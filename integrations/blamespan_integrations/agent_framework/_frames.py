@@ -10,9 +10,9 @@ import asyncio
 import functools
 import inspect
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from weakref import finalize
 
 from agent_framework import Message as FrameworkMessage
@@ -24,12 +24,11 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from blamespan.host_safety import shield_host
 from blamespan_integrations.patching import Function, Patches, attached
 from blamespan_integrations.recording import StepRef
+from blamespan_integrations.recording.nesting import NestedFrame
 from blamespan_integrations.recording.objects import reference
 from blamespan_integrations.recording.spans import RunState
 
 _FRAME = otel_context.create_key("blamespan-agent-framework-frame")
-
-FrameT = TypeVar("FrameT", bound="Frame")
 
 
 class RunMemory:
@@ -93,7 +92,7 @@ class RunMemory:
         self._instructions.clear()
 
 
-class Frame:
+class Frame(NestedFrame["Frame"]):
     """Something at work.
 
     Attributes:
@@ -132,15 +131,6 @@ class Frame:
         """Take *context*, this frame in it, as the one inside."""
         self.context = Context({**context, _FRAME: self})
 
-    def predecessors(self) -> list[StepRef]:
-        """List the steps that what begins within builds on, having received nothing that says so itself."""
-        return self.outer.predecessors() if self.outer is not None else []
-
-    def note_step(self, step: StepRef) -> None:
-        """Learn of something said within: whoever speaks around it builds on it."""
-        if self.outer is not None:
-            self.outer.note_step(step)
-
     def see_update(self, update: Any) -> None:
         """Learn the next thing that a stream yields."""
 
@@ -154,17 +144,6 @@ class Frame:
     def abandon(self) -> None:
         """End what has been begun: nobody reads it any more, or something of ours has failed."""
         self.is_open = False
-
-    def outwards(self) -> Iterator[Frame]:
-        """List this frame and those around it, innermost first."""
-        frame: Frame | None = self
-        while frame is not None:
-            yield frame
-            frame = frame.outer
-
-    def enclosing(self, kind: type[FrameT]) -> FrameT | None:
-        """Find the innermost frame of *kind* around here."""
-        return next((frame for frame in self.outwards() if isinstance(frame, kind)), None)
 
 
 def unique(steps: Iterable[StepRef]) -> list[StepRef]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
@@ -21,14 +21,13 @@ from blamespan.host_safety import shield_host
 from blamespan_integrations.autogen._memory import RunMemory
 from blamespan_integrations.patching import Function, Patches, attached
 from blamespan_integrations.recording import Around, StepRef, around
+from blamespan_integrations.recording.nesting import NestedFrame
 from blamespan_integrations.recording.objects import reference
 
 _FRAME = otel_context.create_key("blamespan-autogen-frame")
 
-FrameT = TypeVar("FrameT", bound="Frame")
 
-
-class Frame:
+class Frame(NestedFrame["Frame"]):
     """Something at work.
 
     Attributes:
@@ -96,29 +95,6 @@ class Frame:
     def abandon(self) -> None:
         """End what has been begun: something of ours has failed."""
         self.is_open = False
-
-    def predecessors(self) -> list[StepRef]:
-        """List the steps that whoever speaks within builds on, having received nothing that says so itself."""
-        return self.outer.predecessors() if self.outer is not None else []
-
-    def note_step(self, step: StepRef) -> None:
-        """Learn of the last thing said by an agent or a team within: whoever speaks around it builds on it."""
-        if self.outer is not None:
-            self.outer.note_step(step)
-
-    def outwards(self) -> Iterator[Frame]:
-        """List this frame and those around it, innermost first."""
-        frame: Frame | None = self
-        while frame is not None:
-            yield frame
-            frame = frame.outer
-
-    def enclosing(self, kind: type[FrameT]) -> FrameT | None:
-        """Find the innermost frame of *kind* around here."""
-        frame: Frame | None = self
-        while frame is not None and not isinstance(frame, kind):
-            frame = frame.outer
-        return frame
 
 
 Start: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Frame | None]
