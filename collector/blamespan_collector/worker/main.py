@@ -51,7 +51,7 @@ from blamespan_collector.worker.journal_feed import JournalFeed
 from blamespan_collector.worker.messages import NO_ROOM
 from blamespan_collector.worker.passthrough import Passthrough
 from blamespan_collector.worker.segments import SegmentKeeper
-from blamespan_collector.worker.verdict_queue import Hung, VerdictQueue
+from blamespan_collector.worker.verdict_queue import Hung, SecondLane, VerdictQueue
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -233,16 +233,15 @@ class Worker:
             JudgingLane(small, lambda part: not is_large(part), (hung_after_s, 0.0)),
             JudgingLane(large, is_large, (2 * hung_after_s, 2 * MAX_S_PER_SPAN)),  # its tracer ends itself before
         )
-        queue = VerdictQueue(self._state, lanes, settings.deadline_s)
+        second = None
         if self._second is not None:
             # What is asked about when the process dies is not suspected of it: the tracer only waits for others
             asking = self._make_scorer(self._second, InFlight(settings.journal / "asking"), feed)
             self._scorers.append(asking)
-            second = JudgingLane(asking, lambda _: True, (math.inf, 0.0))
-            queue = VerdictQueue(self._state, lanes, settings.deadline_s, second, self._second.wants)
+            second = SecondLane(JudgingLane(asking, lambda _: True, (math.inf, 0.0)), self._second.wants)
         self._flow = Flow(
             feed,
-            queue,
+            VerdictQueue(self._state, lanes, settings.deadline_s, second),
             Passthrough(feed.payloads, settings.max_forward_bytes, kinds, self._counts),
             self._state,
             settings.limits,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
@@ -35,6 +35,19 @@ class Hung(Exception):
     """The tracer does not come back: only a new process can get rid of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class SecondLane:
+    """Who gives other opinions on what is out; nothing waits for them.
+
+    Attributes:
+        lane: Gives them.
+        wants: Tells whether one on a run is asked for.
+    """
+
+    lane: JudgingLane
+    wants: Callable[[MessageActionTrace, Attribution], bool]
+
+
 class VerdictQueue:
     """Lines parts up for the scorers, the overdue and the changed behind all others. For one thread.
 
@@ -42,8 +55,7 @@ class VerdictQueue:
         state: Knows all that is owed, and which traces took the process down, also across restarts.
         lanes: Give the verdicts; a trace goes to the first that takes it.
         deadline_s: How long a part waits for its verdict.
-        second: Gives other opinions where a verdict is out; nothing waits for it.
-        wants: Tells whether another opinion on a run is asked for.
+        second: Gives other opinions where a verdict is out.
     """
 
     def __init__(
@@ -51,11 +63,10 @@ class VerdictQueue:
         state: State,
         lanes: Sequence[JudgingLane],
         deadline_s: float,
-        second: JudgingLane | None = None,
-        wants: Callable[[MessageActionTrace, Attribution], bool] = lambda _trace, _verdict: False,
+        second: SecondLane | None = None,
     ) -> None:
         self._state, self._lanes, self._deadline_s = state, lanes, deadline_s
-        self._second, self._wants = second, wants
+        self._second = second
         self._attempts = state.attempts()
         self._owed: dict[bytes, JudgingTask] = {}
         self._owed_row = 0
@@ -75,8 +86,12 @@ class VerdictQueue:
     @property
     def tasks(self) -> tuple[JudgingTask, ...]:
         """List everything that waits, is being attributed or is owed a verdict."""
-        second = (*self._second.scoring, *self._second.waiting) if self._second is not None else ()
-        return (*self._held, *self._owed.values(), *second)
+        return (*self._held, *self._owed.values(), *self._asked)
+
+    @property
+    def _asked(self) -> tuple[JudgingTask, ...]:
+        """List what waits for another opinion."""
+        return (*self._second.lane.scoring, *self._second.lane.waiting) if self._second is not None else ()
 
     def add_second(self, scored: Scored, revision: int) -> bool:
         """Line a trace up for another opinion, where one is wanted on one of its runs; return whether it is.
@@ -87,14 +102,14 @@ class VerdictQueue:
         """
         if self._second is None or scored.verdict is None or scored.task.is_second:
             return False
-        if not any(self._wants(run.trace, run.attribution) for run in scored.verdict.runs):
+        if not any(self._second.wants(run.trace, run.attribution) for run in scored.verdict.runs):
             return False
-        if len(self._second.waiting) >= _MAX_SECOND:
+        if len(self._second.lane.waiting) >= _MAX_SECOND:
             _logger.warning("a trace gets no second opinion: %d wait for one", _MAX_SECOND)
             return False
         part = replace(scored.task.part, reason="revised")
         part = replace(part, released=replace(part.released, revision=revision))
-        self._second.waiting.append(JudgingTask(part, math.inf, is_out=True, is_second=True))
+        self._second.lane.waiting.append(JudgingTask(part, math.inf, is_out=True, is_second=True))
         return True
 
     def can_judge(self, part: TracePart[int]) -> bool:
@@ -139,8 +154,7 @@ class VerdictQueue:
     def awaited_traces(self) -> set[bytes]:
         """List the traces that are out and get a verdict."""
         being_judged = {task.part.trace_id for task in self._scoring if task.is_out or task.part.reason == "revised"}
-        second = (*self._second.scoring, *self._second.waiting) if self._second is not None else ()
-        return being_judged.union(self._owed, (task.part.trace_id for task in second))
+        return being_judged.union(self._owed, (task.part.trace_id for task in self._asked))
 
     def take_overdue(self, now_s: float) -> Iterator[JudgingTask]:
         """Yield what a scorer has whose deadline has passed; it is out from then on, and its verdict follows."""
@@ -179,12 +193,12 @@ class VerdictQueue:
             for task in lane.submit([task for task in self._owed.values() if task.part.trace_id not in in_lanes]):
                 del self._owed[task.part.trace_id]
         if self._second is not None:
-            self._second.submit(())
+            self._second.lane.submit(())
         return self._count_waiting() + len(self._owed) < before
 
     def take_results(self) -> Iterator[Scored]:
         """Yield what the scorers are done with, a batch of each lane at most."""
-        for lane in (*self._lanes, *([self._second] if self._second is not None else [])):
+        for lane in (*self._lanes, *([self._second.lane] if self._second is not None else [])):
             yield from lane.results()
 
     def write_revision(self, scored: Scored, digests: frozenset[bytes], revision: int) -> list[Outgoing]:

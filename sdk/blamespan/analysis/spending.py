@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -85,6 +85,7 @@ def spending_of(steps: Iterable[Step]) -> Spending | None:
         ConfigError: if `BLAMESPAN_PRICES` names no table of prices.
     """
     read = written = 0
+    prices_once = cache(prices_in_use)  # looked up where a step needs them, and once
     costs: list[float] = []
     unpriced: dict[str, None] = {}
     has_any = False
@@ -102,7 +103,7 @@ def spending_of(steps: Iterable[Step]) -> Spending | None:
         elif step.usage is not None and (step.usage.input_tokens or step.usage.output_tokens):
             models = [step.attributes.get(key) for key in (words.RESPONSE_MODEL, words.REQUEST_MODEL)]
             names = [model for model in models if isinstance(model, str) and model]
-            prices = prices_in_use()
+            prices = prices_once()
             price = None if prices is None else next(filter(None, (_price(prices, name) for name in names)), None)
             if price is not None:
                 costs.append(step.usage.input_tokens * price[0] + step.usage.output_tokens * price[1])
