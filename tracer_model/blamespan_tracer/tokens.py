@@ -32,7 +32,8 @@ _MAX_RUN_CHARS = 4_000_000
 
 _LEAST_TEXT_CHARS = 400
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+"""What lies between two sentences or lines."""
 
 # No group below is possessive: Python before 3.11.5 loses matches by that (github.com/python/cpython/issues/106052)
 NUMBER_PATTERN = r"\d{1,15}+(?:,\d{3}){0,4}(?:\.\d{1,12})?"
@@ -81,7 +82,7 @@ def cut_long_texts(texts: Sequence[str]) -> list[str]:
 
 def split_sentences(text: str) -> Iterator[str]:
     """Split a text into sentences and lines that are not blank."""
-    return (sentence for sentence in _SENTENCE_END.split(text) if sentence.strip())
+    return (sentence for sentence in SENTENCE_END.split(text) if sentence.strip())
 
 
 def sentences_of(text: str, most: int) -> tuple[str, ...]:

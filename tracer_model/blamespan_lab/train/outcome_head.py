@@ -159,8 +159,8 @@ def choose_alarm(sound: NDArray[np.float64], task: NDArray[np.int64]) -> float:
         task: (N,) numbers of their tasks.
     """
     n, alike = len(sound), _design_effect(np.log(sound / (1.0 - sound)), task)
-    counts = [count for count in range(n)
-              if beta.ppf(_CONFIDENCE, count / alike + 1, (n - count) / alike) <= _MAX_FALSE_ALARMS]  # fmt: skip
+    highest = beta.ppf(_CONFIDENCE, np.arange(n) / alike + 1, (n - np.arange(n)) / alike)
+    counts = np.flatnonzero(highest <= _MAX_FALSE_ALARMS).tolist()
     return float(np.sort(sound)[::-1][max(counts, default=0)])
 
 
@@ -173,11 +173,12 @@ def _design_effect(scores: NDArray[np.float64], task: NDArray[np.int64]) -> floa
         scores: (N,).
         task: (N,) numbers of their tasks.
     """
-    sizes = np.bincount(np.unique(task, return_inverse=True)[1])
+    number = np.unique(task, return_inverse=True)[1]
+    sizes = np.bincount(number)
     n, n_tasks = len(scores), len(sizes)
     if not 1 < n_tasks < n:
         return 1.0
-    means = np.bincount(np.unique(task, return_inverse=True)[1], scores) / sizes
+    means = np.bincount(number, scores) / sizes
     between = float((sizes * (means - scores.mean()) ** 2).sum()) / (n_tasks - 1)
     within = float((scores**2).sum() - (sizes * means**2).sum()) / (n - n_tasks)
     size = (n - float((sizes**2).sum()) / n) / (n_tasks - 1)

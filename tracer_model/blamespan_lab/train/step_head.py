@@ -28,7 +28,7 @@ from blamespan.tracers import Tracer
 from blamespan_lab.recorded_runs import group_by_task
 from blamespan_lab.statistics import consensus, interval, percent
 from blamespan_lab.train.calibrating import blamed, mass_ahead, mass_holding
-from blamespan_lab.train.step_model import LabelledSteps, cross_fit, fit_prior
+from blamespan_lab.train.step_model import LabelledSteps, cross_fit, draw_folds, fit_prior
 from blamespan_tracer.auto.evidence import find_doubted_claims
 from blamespan_tracer.auto.observed_run import ReadRun
 from blamespan_tracer.auto.parallel_calls import order_parallel_calls
@@ -55,7 +55,6 @@ _MOST_KINDS = 4
 _LEAST = 1e-6
 _KIND_STRENGTHS = (0.03, 0.1, 0.3, 1.0)
 """Inverse penalties of the head for kinds; taken is the one by which kinds of other tasks are likelier."""
-_KIND_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +299,7 @@ def _learn_kinds(
     learnt = prior.scale(np.array([team.failures[row].features[team.failures[row].step] for row in rows]))
     steps = [_step_named(team.failures[row], shares[row]) for row in rows]
     asked = prior.scale(np.array([team.failures[row].features[step] for row, step in zip(rows, steps, strict=True)]))
-    folds = (np.random.default_rng(seed).permutation(team.groups.max() + 1) % _KIND_FOLDS)[team.groups[rows]]
+    folds = draw_folds(team.groups, seed)[rows]
 
     def cross_fit_kinds(strength: float) -> NDArray[np.float64]:
         likely = np.full((len(rows), len(kinds)), _LEAST)
@@ -312,10 +311,11 @@ def _learn_kinds(
         return likely
 
     def log_likelihood(strength: float) -> float:
-        return float(np.log(cross_fit_kinds(strength)[np.arange(len(rows)), wanted] + _LEAST).sum())
+        return float(np.log(likely[strength][np.arange(len(rows)), wanted] + _LEAST).sum())
 
+    likely = {strength: cross_fit_kinds(strength) for strength in _KIND_STRENGTHS}
     strength = max(_KIND_STRENGTHS, key=log_likelihood)
-    guesses = [kinds[index] for index in cross_fit_kinds(strength).argmax(axis=1)]
+    guesses = [kinds[index] for index in likely[strength].argmax(axis=1)]
     shipped = [team.modes[row][step] for row, step in zip(rows, steps, strict=True)]
     truth = [label for label in labels if label is not None]
     before = np.array([first == label for (_, first), label in zip(shipped, truth, strict=True)])

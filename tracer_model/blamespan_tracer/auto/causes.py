@@ -15,6 +15,7 @@ from blamespan.attribution import Cause, Contradicted
 from blamespan.trace import Step
 from blamespan_tracer.checks.check import ExaminedRun
 from blamespan_tracer.ledger.values import Value, find_values
+from blamespan_tracer.tokens import SENTENCE_END, split_sentences
 
 _MAX_CHARS: Final = 20_000
 _MAX_QUOTE: Final = 200
@@ -182,7 +183,8 @@ def _fails_by_itself(run: ExaminedRun, answer: Step) -> bool:
 def _missing_input(run: ExaminedRun, last: Step) -> Cause | None:
     """Find what the task refers to and nobody gave, where the last word says that it lacks."""
     task = run.trace.task[:_MAX_CHARS]
-    said = [sentence for sentence in _sentences(last.content[:_MAX_CHARS]) if _LACKS.search(sentence)]
+    sentences = map(str.strip, split_sentences(last.content[:_MAX_CHARS]))
+    said = [sentence for sentence in sentences if _LACKS.search(sentence)]
     for match in islice(_FILE.finditer(task), _MOST_FILES):
         quote = next((sentence for sentence in said if match[0].lower() in sentence.lower()), "")
         if not quote or _MAKES.search(task[max(0, match.start() - 60) : match.start()]):
@@ -222,12 +224,8 @@ def _lacks(task: str, match: re.Match[str], last: Step, quote: str, what: str) -
     return Cause("task", "the task", last.index, quote[:_MAX_QUOTE], reason, Contradicted(None, asked))
 
 
-def _sentences(text: str) -> list[str]:
-    return [sentence.strip() for sentence in re.split(r"(?<=[.!?])\s+|\n+", text) if sentence.strip()]
-
-
 def _sentence(text: str, at: int) -> str:
     """Return the sentence or line around a place, at most 200 characters of it."""
-    start = max((match.end() for match in re.finditer(r"(?<=[.!?])\s+|\n+", text[:at])), default=0)
-    end = re.search(r"(?<=[.!?])\s+|\n+", text[at:])
+    start = max((match.end() for match in SENTENCE_END.finditer(text[:at])), default=0)
+    end = SENTENCE_END.search(text[at:])
     return text[start : at + end.start() if end else len(text)].strip()[:_MAX_QUOTE]

@@ -17,6 +17,7 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.claim_model import LEARNT_KINDS, ClaimModel, ClaimRows, read_claims
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.checks.alarms import weight_of
+from blamespan_tracer.checks.check import ExaminedRun
 from blamespan_tracer.ledger import Claim, Ledger, read_ledger
 from blamespan_tracer.ledger.ledger import Contradiction
 
@@ -61,7 +62,7 @@ class ReadRun:
     Dims: T steps of the run.
 
     Attributes:
-        trace: The run.
+        examined: The run, as checks examine it.
         results: What checks come to on it.
         observed: What it says against its steps.
         plain: (T, P) of `plain_features`.
@@ -69,12 +70,17 @@ class ReadRun:
         loops: As `find_loops` lists them.
     """
 
-    trace: MessageActionTrace
+    examined: ExaminedRun
     results: Sequence[CheckResult]
     observed: ObservedRun
     plain: NDArray[np.float64]
     can_be_blamed: NDArray[np.bool_]
     loops: Sequence[Sequence[int]]
+
+    @property
+    def trace(self) -> MessageActionTrace:
+        """The run itself."""
+        return self.examined.trace
 
 
 def observe(trace: MessageActionTrace, results: Sequence[CheckResult], ledger: Ledger | None = None) -> ObservedRun:

@@ -139,7 +139,7 @@ class AutoTracer:
         results = [result for check in self._checks for result in check.apply(run)]
         observed = judge_claims(observe(trace, results, run.ledger), self._weights.claims)
         can_be_blamed = np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_)
-        return ReadRun(trace, results, observed, plain_features(trace), can_be_blamed, find_loops(trace))
+        return ReadRun(run, results, observed, plain_features(trace), can_be_blamed, find_loops(trace))
 
     def score(self, run: ReadRun) -> StepScores:
         """Return what the model says of a run."""
@@ -183,7 +183,7 @@ class AutoTracer:
         A claim that contradicts the task is none where the task contradicts itself.
         """
         failure = f"no cause beside agents is looked for in trace {run.trace.trace_id}"
-        cause = ask_part(lambda: find_cause(ExaminedRun(run.trace)), _log, failure)
+        cause = ask_part(lambda: find_cause(run.examined), _log, failure)
         if cause is None:
             return verdict
         is_torn = cause.kind == "task" and cause.step is None

@@ -23,6 +23,7 @@ from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.checks.check import Check, ExaminedRun, Finding
 from blamespan_tracer.heads import Figures, list_agents, load_in_use, read_figures
+from blamespan_tracer.tokens import split_sentences
 
 USUAL_COURSE_FILE: Final = "usual.json"
 """Name of the file beside the collector's store."""
@@ -66,7 +67,6 @@ _VALUE = re.compile(r":\s*\"([^\"]*)\"|:\s*(-?[\d.]+)")
 _TOKEN = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -578,7 +578,7 @@ def _describe(agent: str, deed: str) -> str:
 
 def _quote(step: Step) -> str:
     """Return the last sentence of a step: what it ends on instead."""
-    parts = [part for part in _SENTENCE.split(step.content[-_MOST_CHARS:]) if part.strip()]
+    parts = list(split_sentences(step.content[-_MOST_CHARS:]))
     return parts[-1] if parts else ""
 
 
