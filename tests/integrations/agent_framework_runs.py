@@ -21,11 +21,10 @@ from agent_framework import (
 from agent_framework._middleware import ChatMiddlewareLayer
 from agent_framework.observability import ChatTelemetryLayer
 
-from blamespan import conventions as words
 from blamespan.genai_messages import load_messages
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
-from tests.integrations.drawing import draw_runs
+from tests.integrations.drawing import TOLD_ELSEWHERE, draw_runs
 
 Answer = str | list[Content]
 Rule = Callable[[Sequence[Message]], Answer]
@@ -103,21 +102,6 @@ def fails(city: str) -> str:
     raise LookupError(f"no such city: {city}")
 
 
-_HIDDEN = frozenset(
-    {
-        words.MESSAGE_ID,
-        words.AGENT_ID,
-        words.AGENT_DESCRIPTION,
-        words.CONVERSATION_ID,
-        words.INPUT_MESSAGES,
-        words.TOOL_CALL_ID,
-        words.TOOL_NAME,
-        words.TOOL_DESCRIPTION,
-    }
-)
-"""What differs from run to run, and what other parts of a drawing say."""
-
-
 def headline(span: Span) -> str:
     """Say how a run ended."""
     state = "complete" if span.attributes.get("blamespan.run.complete") else "incomplete"
@@ -140,7 +124,7 @@ def read(span: Span, key: str) -> list[tuple[str, str | None, str]]:
 
 def drawn(recorder: SpanRecorder) -> str:
     """Draw every run recorded."""
-    return draw_runs(recorder.spans(), headline, hide=_HIDDEN)
+    return draw_runs(recorder.spans(), headline, hide=TOLD_ELSEWHERE)
 
 
 def outline(recorder: SpanRecorder) -> str:

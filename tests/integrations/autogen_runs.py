@@ -19,7 +19,7 @@ from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
-from tests.integrations.drawing import draw_runs
+from tests.integrations.drawing import TOLD_ELSEWHERE, draw_runs
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
 
@@ -111,26 +111,10 @@ def tree(recorder: SpanRecorder) -> dict[str, list[str]]:
     return found
 
 
-_HIDDEN = frozenset(
-    {
-        words.MESSAGE_ID,
-        words.AGENT_ID,
-        words.AGENT_DESCRIPTION,
-        words.CONVERSATION_ID,
-        words.INPUT_MESSAGES,
-        words.TOOL_CALL_ID,
-        words.TOOL_NAME,
-        words.TOOL_DESCRIPTION,
-        "blamespan.autogen.message_type",
-    }
-)
-"""What differs from run to run, and what other parts of a drawing say."""
-
-
 def drawn(recorded: SpanRecorder | Sequence[Span]) -> str:
     """Draw every recorded run, first to start first: what its own span says of it, then its rebuilt trace."""
     spans = recorded.spans() if isinstance(recorded, SpanRecorder) else list(recorded)
-    return draw_runs(spans, _headline, hide=_HIDDEN)
+    return draw_runs(spans, _headline, hide=TOLD_ELSEWHERE | {"blamespan.autogen.message_type"})
 
 
 def _headline(root: Span) -> str:

@@ -24,6 +24,20 @@ from blamespan import rebuild
 from blamespan.spans import Span
 from blamespan.trace import MessageActionTrace, Step
 
+TOLD_ELSEWHERE = frozenset(
+    {
+        words.MESSAGE_ID,
+        words.AGENT_ID,
+        words.AGENT_DESCRIPTION,
+        words.CONVERSATION_ID,
+        words.INPUT_MESSAGES,
+        words.TOOL_CALL_ID,
+        words.TOOL_NAME,
+        words.TOOL_DESCRIPTION,
+    }
+)
+"""Keys of what differs from run to run, and what other parts of a drawing say."""
+
 
 def draw(trace: MessageActionTrace, *, hide: Collection[str] = ()) -> str:
     """Draw *trace*: what was asked, who took part, and one line per step."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -14,6 +14,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from blamespan import rebuild
 from blamespan.spans import Span
@@ -104,14 +105,14 @@ def says(*words: str) -> Any:
 
 
 @contextmanager
-def recorded() -> Iterator[SpanRecorder]:
-    """Record LangGraph for a while."""
+def recorded(*others: BaseInstrumentor) -> Iterator[SpanRecorder]:
+    """Record LangGraph for a while, and other frameworks."""
     recorder = SpanRecorder()
-    LangGraphInstrumentor().instrument(tracer_provider=recorder.provider)
-    try:
+    with ExitStack() as off:
+        for instrumentor in (LangGraphInstrumentor(), *others):
+            instrumentor.instrument(tracer_provider=recorder.provider)
+            off.callback(instrumentor.uninstrument)
         yield recorder
-    finally:
-        LangGraphInstrumentor().uninstrument()
 
 
 def steps(recorder: SpanRecorder) -> list[tuple[str, str, str, tuple[int, ...]]]:

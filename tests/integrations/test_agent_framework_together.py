@@ -23,12 +23,8 @@ from tests.integrations.langgraph_programs import chain, drawn, recorded, says, 
 @pytest.fixture
 def both() -> Iterator[SpanRecorder]:
     """Keeps the spans of the test, both frameworks being instrumented."""
-    with recorded() as recorder:
-        AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider)
-        try:
-            yield recorder
-        finally:
-            AgentFrameworkInstrumentor().uninstrument()
+    with recorded(AgentFrameworkInstrumentor()) as recorder:
+        yield recorder
 
 
 def shown(recorder: SpanRecorder) -> str:

@@ -20,12 +20,8 @@ from tests.integrations.langgraph_programs import chain, drawn, recorded, says, 
 @pytest.fixture
 def both() -> Iterator[SpanRecorder]:
     """Keeps the spans of the test, both frameworks being instrumented."""
-    with recorded() as recorder:
-        AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-        try:
-            yield recorder
-        finally:
-            AutoGenInstrumentor().uninstrument()
+    with recorded(AutoGenInstrumentor()) as recorder:
+        yield recorder
 
 
 def shown(recorder: SpanRecorder) -> str:

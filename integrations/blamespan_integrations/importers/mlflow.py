@@ -89,7 +89,7 @@ def _spans(span: dict[str, Any], location: str) -> Iterable[Span]:
 def _attributes(raw: object) -> dict[str, AttributeValue]:
     """Keep what is JSON text already; before MLflow 3 a value stands there as it is."""
     raw_attributes = raw if isinstance(raw, Mapping) else {}
-    return {str(key): value if isinstance(value, str) else text_or_json(value) for key, value in raw_attributes.items()}
+    return {str(key): text_or_json(value) for key, value in raw_attributes.items()}
 
 
 def _events(rows: object, location: str) -> Iterator[SpanEvent]:

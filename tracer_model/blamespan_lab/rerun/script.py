@@ -181,14 +181,19 @@ def _said(span: Span) -> Said | None:
     parts = [part for message in messages for part in message.parts]
     texts = [str(part.get("content", "")) for part in parts if part.get("type") == "text"]
     calls = [
-        ToolCall(str(part.get("name", "")), _as_json(part.get("arguments", {})), str(part.get("id") or ""))
+        ToolCall(str(part.get("name", "")), write_arguments(part.get("arguments", {})), str(part.get("id") or ""))
         for part in parts
         if part.get("type") == "tool_call"
     ]
     return Said("\n".join(texts), tuple(calls), messages[0].name or "")
 
 
-def _as_json(arguments: object) -> str:
+def write_arguments(arguments: object) -> str:
+    """Write arguments as JSON, unless they are a text already.
+
+    Raises:
+        TypeError: if JSON cannot hold them.
+    """
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 

@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-import blamespan
 from blamespan.cli import cli
-from blamespan.otlp.json import request_to_json
-from blamespan.testing import SpanRecorder
 
 pytest.importorskip("agent_framework")
 
@@ -22,6 +18,7 @@ from agent_framework_orchestrations import SequentialBuilder
 
 from blamespan_lab.rerun.user_program import Ran, load_program
 from tests.integrations.test_agent_framework_verdicts import RIGHT, TASK, WRONG, _members
+from tests.tracer_model.lab.rerun.recording import record
 
 _HERE = "tests.tracer_model.lab.rerun.test_agent_framework"
 
@@ -50,13 +47,7 @@ def test_workflows_and_agents_are_programs() -> None:
 
 def test_verify_confirms_the_culprit(tmp_path: Path) -> None:
     """The clerk put right mends the run, replayed up to there; the accountant is not confirmed."""
-    recorder, path = SpanRecorder(), tmp_path / "shop.jsonl"
-    blamespan.instrument(tracer_provider=recorder.provider)
-    try:
-        asyncio.run(shop().run(TASK))
-    finally:
-        blamespan.uninstrument()
-    path.write_text(request_to_json(encode_spans(recorder.finished())) + "\n")
+    path = record(tmp_path / "shop.jsonl", lambda: asyncio.run(shop().run(TASK)))
 
     arguments = [str(path), f"{_HERE}:shop", "--check", f"{_HERE}:is_right", "--correction", f"2={RIGHT}"]
     result = CliRunner().invoke(cli, ["verify", *arguments, "--repeats", "2", "--processes", "1", "--json"])

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-import blamespan
 from blamespan.cli import cli
-from blamespan.otlp.json import request_to_json
-from blamespan.testing import SpanRecorder
 from tests.tracer_model.lab.rerun import user_programs
+from tests.tracer_model.lab.rerun.recording import record
 from tests.tracer_model.lab.rerun.user_programs import asked, looked_up, prompts
 
 _HERE = "tests.tracer_model.lab.rerun.user_programs"
@@ -32,14 +29,8 @@ def _nobody_asked_yet() -> Iterator[None]:
 
 
 def _recorded(path: Path, run: Callable[[], Any], **settings: Any) -> Path:
-    """Write the spans of what *run* does to a file."""
-    recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider, **settings)
-    try:
-        run()
-    finally:
-        blamespan.uninstrument()
-    path.write_text(request_to_json(encode_spans(recorder.finished())) + "\n")
+    """Write the spans of what *run* does to a file, and forget whom it asked."""
+    record(path, run, **settings)
     asked.clear()
     looked_up.clear()
     return path

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
-import blamespan
 from blamespan.injecting.injection import inject
-from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.rerun.playback import Correction
 from blamespan_lab.rerun.recorded_run import read_replayable, recording_quietly
 from blamespan_lab.rerun.trials import try_corrections
 from blamespan_lab.rerun.user_program import load_program
+from tests.tracer_model.lab.rerun.recording import record
 from tests.tracer_model.lab.rerun.user_programs import SWARM
 
 _TEAM = "tests.tracer_model.lab.rerun.user_programs:team"
 
 
 def _record(path: Path, *, with_fault: bool) -> MessageActionTrace:
-    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+    fault = inject("blamespan:X3", operator="change-number", step=5, seed=1) if with_fault else nullcontext()
 
-    from blamespan.otlp.json import request_to_json
-
-    recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider)
-    try:
-        if with_fault:
-            with inject("blamespan:X3", operator="change-number", step=5, seed=1):
-                SWARM.run()
-        else:
+    def run() -> None:
+        with fault:
             SWARM.run()
-    finally:
-        blamespan.uninstrument()
-    path.write_text(request_to_json(encode_spans(recorder.finished())) + "\n")
-    return read_replayable(path).script.trace
+
+    return read_replayable(record(path, run)).script.trace
 
 
 def test_autogen_team_succeeds_with_the_faulty_step_put_right_and_fails_as_it_was(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from blamespan_lab.rerun.fix.findings import judge_unaided
 from blamespan_lab.rerun.playback import current_agent
 from blamespan_lab.rerun.recorded_run import recording_quietly
 from blamespan_lab.rerun.recorded_tools import RecordedTools
-from blamespan_lab.rerun.script import RecordedResult
+from blamespan_lab.rerun.script import RecordedResult, write_arguments
 from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.user_program import Ran, open_program
 
@@ -145,7 +145,7 @@ def _read_recorded(recorded: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[st
                 )
                 continue
             calls = [
-                ToolCall(call["tool"], _as_json(call["arguments"]), call.get("id", ""))
+                ToolCall(call["tool"], write_arguments(call["arguments"]), call.get("id", ""))
                 for call in record.get("calls", ())
             ]
             answers.append((record["agent"], Said(record.get("says", ""), tuple(calls), record.get("name", ""))))
@@ -155,7 +155,3 @@ def _read_recorded(recorded: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[st
                 '{"agent": "adder", "says": "42"} or {"tool": "stock", "arguments": {"of": "nuts"}, "answers": "40"}'
             ) from error
     return answers, results
-
-
-def _as_json(arguments: object) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 import blamespan
 from blamespan.cli import cli
 from blamespan.labels.file import read_labels
-from blamespan.otlp.json import request_to_json
-from blamespan.testing import SpanRecorder
 from blamespan_lab.rerun.playback import Correction
 from blamespan_lab.rerun.recorded_run import read_replayable, recording_quietly
 from blamespan_lab.rerun.trials import try_corrections
@@ -23,19 +20,14 @@ from blamespan_lab.rerun.user_program import load_program
 from tests.tracer_model.alternatives.llm_judge.serving import served
 from tests.tracer_model.lab.rerun.causes import programs
 from tests.tracer_model.lab.rerun.causes.programs import MOOD, TASK
+from tests.tracer_model.lab.rerun.recording import record
 
 _HERE = "tests.tracer_model.lab.rerun.causes.programs"
 _CHECK = ("--check", f"{_HERE}:is_42", "--tracer", "lexical", "--processes", "1")
 
 
 def _record(path: Path, run: Callable[[], Any]) -> Path:
-    recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider)
-    try:
-        run()
-    finally:
-        blamespan.uninstrument()
-    path.write_text(request_to_json(encode_spans(recorder.finished())) + "\n")
+    record(path, run)
     programs.asked.clear()
     return path
 

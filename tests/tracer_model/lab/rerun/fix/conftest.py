@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
-import blamespan
-from blamespan.otlp.json import request_to_json
-from blamespan.testing import SpanRecorder
 from tests.tracer_model.lab.rerun.fix import programs
 from tests.tracer_model.lab.rerun.fix.programs import TASK
-
-
-def record(path: Path, run: Callable[[], Any], **settings: Any) -> Path:
-    """Write the spans of what *run* does to a file."""
-    recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider, **settings)
-    try:
-        run()
-    finally:
-        blamespan.uninstrument()
-    path.write_text(request_to_json(encode_spans(recorder.finished())) + "\n")
-    return path
+from tests.tracer_model.lab.rerun.recording import record
 
 
 def run_graph() -> Any:

@@ -17,8 +17,9 @@ from blamespan.testing import Finding, replay
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.rerun.fix.case_file import Case, write_case
 from blamespan_lab.rerun.script import script_of
-from tests.tracer_model.lab.rerun.fix.conftest import record, run_graph
+from tests.tracer_model.lab.rerun.fix.conftest import run_graph
 from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, TASK
+from tests.tracer_model.lab.rerun.recording import record
 
 _HERE = "tests.tracer_model.lab.rerun.fix.programs"
 _CHECK = ("--check", f"{_HERE}:is_42")

@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 
 from blamespan.cli import cli
 from tests.tracer_model.alternatives.llm_judge.serving import served
-from tests.tracer_model.lab.rerun.fix.conftest import record, run_graph
+from tests.tracer_model.lab.rerun.fix.conftest import run_graph
 from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, RIGHT, TASK, without_models
+from tests.tracer_model.lab.rerun.recording import record
 
 _HERE = "tests.tracer_model.lab.rerun.fix.programs"
 _CHECK = ("--check", f"{_HERE}:is_42")
