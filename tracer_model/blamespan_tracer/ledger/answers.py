@@ -159,7 +159,7 @@ _YEARS: Final = range(1900, 2101)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredNumber:
     """A number that a tool has answered about a thing.
 
     Attributes:
@@ -214,7 +214,7 @@ class _Record:
         return frozenset().union(*self.names)
 
 
-class Answers:
+class ToolRecords:
     """The records that tools have answered so far in a run, the latest ones of many."""
 
     def __init__(self) -> None:
@@ -237,7 +237,7 @@ class Answers:
         """Check whether a tool has stated a number after a step."""
         return self._last_stated.get(value.key, -1) > step
 
-    def find_other(self, value: Value, text: str) -> Answered | None:
+    def find_other(self, value: Value, text: str) -> AnsweredNumber | None:
         """Return the number that a tool has answered instead of one that a text states; None where nothing tells.
 
         Args:
@@ -255,7 +255,7 @@ class Answers:
             return None
         record, amount = found[-1]
         is_one = all(other.value.equals(amount.value) for _, other in found)
-        return Answered(record.step, amount.value) if is_one and not amount.value.equals(value) else None
+        return AnsweredNumber(record.step, amount.value) if is_one and not amount.value.equals(value) else None
 
     def _find_named(self, sentence: _Sentence) -> list[_Record]:
         """Return the records of the thing that a sentence names, by the most words."""

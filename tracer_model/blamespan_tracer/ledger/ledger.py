@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace
-from blamespan_tracer.ledger.answers import Answers
+from blamespan_tracer.ledger.answers import ToolRecords
 from blamespan_tracer.ledger.dating import dates_itself
 from blamespan_tracer.ledger.derivations import (
     MOST_OPERANDS,
@@ -348,7 +348,7 @@ class LedgerReader:
 
     def __init__(self, task: str) -> None:
         self._sources = _Sources()
-        self._answers = Answers()
+        self._answers = ToolRecords()
         self._last_use: dict[tuple[Form, str], int] = {}
         self._n_claims = 0
         self._sources.add(TASK, list(_read_mentions(TASK, task)))

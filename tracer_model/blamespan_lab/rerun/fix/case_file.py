@@ -28,7 +28,7 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FailureCase:
     """A failure to be kept as a test.
 
     Attributes:
@@ -95,7 +95,7 @@ class Case:
         return shows or run.is_right is False
 
 
-def write_case(case: Case, out: Path | None, command: str, *, is_checked: bool, is_repeatable: bool) -> str:
+def write_case(case: FailureCase, out: Path | None, command: str, *, is_checked: bool, is_repeatable: bool) -> str:
     """Write the test, and return its text.
 
     Args:
@@ -121,7 +121,7 @@ def write_case(case: Case, out: Path | None, command: str, *, is_checked: bool, 
     return text
 
 
-def _head(case: Case, command: str, *, is_apart: bool, is_repeatable: bool) -> Iterator[str]:
+def _head(case: FailureCase, command: str, *, is_apart: bool, is_repeatable: bool) -> Iterator[str]:
     said = quoted(case.finding.quote if case.finding else case.script.trace.steps[case.step].content, 80)
     yield f'"""What made a run fail must not come again: {_in_doc(quoted(case.agent, 40))}, step {case.step}.'
     yield ""
@@ -145,7 +145,7 @@ def _head(case: Case, command: str, *, is_apart: bool, is_repeatable: bool) -> I
     yield ""
 
 
-def _test(case: Case, *, is_checked: bool, is_repeatable: bool) -> Iterator[str]:
+def _test(case: FailureCase, *, is_checked: bool, is_repeatable: bool) -> Iterator[str]:
     if not is_repeatable:
         yield f'@pytest.mark.parametrize("attempt", range({_ATTEMPTS}))  # its models answer otherwise each time'
     yield f"def test_{_name(case)}({'' if is_repeatable else 'attempt'}):"
@@ -210,7 +210,7 @@ def _in_doc(text: str) -> str:
     return plain.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
 
 
-def _name(case: Case) -> str:
+def _name(case: FailureCase) -> str:
     """Name the test: letters, digits and underscores of the agent, the step, and the run."""
     agent, run = (
         re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") for text in (case.agent, case.script.trace.trace_id)

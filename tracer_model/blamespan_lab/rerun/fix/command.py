@@ -23,8 +23,8 @@ from blamespan.tracers import DEFAULT_TRACER
 if TYPE_CHECKING:
     from blamespan.attribution import Attribution
     from blamespan.testing import Finding
-    from blamespan_lab.rerun.fix.case_file import Case
-    from blamespan_lab.rerun.fix.proving import Change, TriedFix
+    from blamespan_lab.rerun.fix.case_file import FailureCase
+    from blamespan_lab.rerun.fix.proving import ProgramChange, TriedFix
     from blamespan_lab.rerun.recorded_run import ReplayableRun
 
 _MOST_COLUMNS = 100
@@ -268,9 +268,9 @@ class _Failure:
         Raises:
             BlamespanError: if the program cannot be replayed, or the file cannot be written.
         """
-        from blamespan_lab.rerun.fix.case_file import Case, write_case
+        from blamespan_lab.rerun.fix.case_file import FailureCase, write_case
 
-        case = Case(
+        case = FailureCase(
             *(self.run.script, step, self.finding(step), self.program, self.check, self.task, self.timeout_s),
             self.tracer,
         )
@@ -295,7 +295,7 @@ class _Failure:
         return shlex.join(["blamespan", "case", name, self.program, *check, *target])
 
 
-def _try_case(case: Case, repeats: int) -> tuple[str, bool, bool]:
+def _try_case(case: FailureCase, repeats: int) -> tuple[str, bool, bool]:
     """Run the test on the program as it is.
 
     Returns:
@@ -333,7 +333,7 @@ def _try_case(case: Case, repeats: int) -> tuple[str, bool, bool]:
 
 
 def _print(
-    failure: _Failure, tried: Sequence[TriedFix], best: TriedFix, change: Change, meaning: str, out: Path | None
+    failure: _Failure, tried: Sequence[TriedFix], best: TriedFix, change: ProgramChange, meaning: str, out: Path | None
 ) -> None:
     from blamespan_lab.rerun.feedback.writing import quoted
 
@@ -418,7 +418,7 @@ def _columns() -> int:
 
 
 def _as_json(
-    failure: _Failure, tried: Sequence[TriedFix], best: TriedFix, change: Change, meaning: str, asked: int
+    failure: _Failure, tried: Sequence[TriedFix], best: TriedFix, change: ProgramChange, meaning: str, asked: int
 ) -> dict[str, object]:
     from blamespan_lab.rerun.causes.command import suspect_json
 

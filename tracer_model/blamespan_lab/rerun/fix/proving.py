@@ -99,7 +99,7 @@ def try_fixes(
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProgramChange:
     """What to change in the program.
 
     Attributes:
@@ -111,10 +111,10 @@ class Change:
     feedback: Feedback
 
 
-def change_at(script: Script, verdict: Attribution, step: int) -> Change:
+def change_at(script: Script, verdict: Attribution, step: int) -> ProgramChange:
     """Say what to change so that a step comes out right."""
     feedback = feedback_at(script.trace, verdict, step)
-    return Change(_where(script, script.trace, step), feedback)
+    return ProgramChange(_where(script, script.trace, step), feedback)
 
 
 def _where(script: Script, trace: MessageActionTrace, step: int) -> str:

@@ -15,7 +15,7 @@ from blamespan.cli import cli
 from blamespan.errors import BlamespanError, ConfigError, NotReplayed
 from blamespan.testing import Finding, replay
 from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_lab.rerun.fix.case_file import Case, write_case
+from blamespan_lab.rerun.fix.case_file import FailureCase, write_case
 from blamespan_lab.rerun.script import script_of
 from tests.tracer_model.lab.rerun.fix.conftest import run_graph
 from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, TASK
@@ -200,7 +200,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     hostile = "\"\"\"\nimport os\nos.abort()\n'''\\\x00\x1b[31m\ud800\u202e{1/0} \N{SNOWMAN}" * 3
     said = [Step(0, "1" * 16, hostile, content=hostile), Step(1, "2" * 16, f"a{hostile}", content=f"{hostile} end")]
     trace = MessageActionTrace("f" * 32, hostile, tuple(said), (Agent(hostile), Agent(f"a{hostile}")), "failed")
-    case = Case(
+    case = FailureCase(
         *(script_of(trace), 1, Finding(f"a{hostile}", 1, hostile, hostile, hostile), 'my-app.x:make"', None, hostile),
         *(5.0, "auto"),
     )
