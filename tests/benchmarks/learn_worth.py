@@ -7,11 +7,11 @@ whoever tells it.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -37,7 +37,6 @@ from blamespan_lab.rerun.stress.trial import Clean, Planned
 from blamespan_lab.rerun.stress.watching import longest_trace, seen_in
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
 from blamespan_tracer.heads import list_agents
-from blamespan_tracer.schemata.command import add_schemata
 
 HEED = 0.7
 """How likely an agent heeds what it is told: an assumption."""
@@ -104,9 +103,10 @@ def make_schemata(folder: Path) -> Path:
     """Make schemata of all failures in a campaign's folder, as `blamespan schemata add` does; return their file."""
     path = folder / "schemata.toml"
     path.unlink(missing_ok=True)
-    arguments = [str(folder / "runs.jsonl"), "--labels", str(folder / "labels.jsonl"), "--file", str(path)]
-    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        add_schemata.main(arguments, standalone_mode=False)
+    runs, labels = folder / "runs.jsonl", folder / "labels.jsonl"
+    command = [sys.executable, "-m", "blamespan", "schemata", "add", runs, "--labels", labels, "--file", path]
+    # a process of its own: this one has read the usual course of the team before
+    subprocess.run(command, check=True, capture_output=True)
     return path
 
 
