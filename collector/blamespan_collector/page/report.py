@@ -14,8 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import answer_of
-from blamespan.analysis.showing.judges import rules_of
-from blamespan.analysis.showing.known_failures import known_failures_of
+from blamespan.analysis.showing.findings import known_failures_of, rules_of
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.analysis.sources import runs_in

@@ -22,7 +22,7 @@ import click
 from blamespan import conventions as words
 from blamespan.analysis.analyze import analyze
 from blamespan.analysis.outcomes import attribute_recorded
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.findings import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import StepView, view_of

@@ -17,8 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from blamespan.analysis.results.atif import to_atif
 from blamespan.analysis.results.datasets import example_line
 from blamespan.analysis.results.rows import row_of
-from blamespan.analysis.showing.instruction_conflicts import conflicts_of
-from blamespan.analysis.showing.known_failures import known_failures_of
+from blamespan.analysis.showing.findings import conflicts_of, known_failures_of
 from blamespan.analysis.sources import Piece
 from blamespan.annotate import without_verdict
 from blamespan.attribution import Attribution

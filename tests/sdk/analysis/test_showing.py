@@ -19,7 +19,7 @@ from blamespan import conventions as words
 from blamespan.analysis.showing import claims as showing_claims
 from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
-from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.findings import BrokenRule
 from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
 from blamespan.analysis.showing.tables import RunTable, print_run

@@ -21,8 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from blamespan.analysis.showing.instruction_conflicts import DecidedConflict
-from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.showing.findings import DecidedConflict, KnownFailure
 from blamespan.analysis.spending import spending_of
 from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution, Cause

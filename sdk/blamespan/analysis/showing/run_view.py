@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from blamespan.analysis.showing.claims import ShownAnswer
-from blamespan.analysis.showing.judges import BrokenRule
-from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.showing.findings import BrokenRule, KnownFailure
 from blamespan.analysis.showing.legible import clean
 from blamespan.analysis.showing.verdicts import order_text, without_idle_suspects
 from blamespan.analysis.spending import Spending, spending_of
