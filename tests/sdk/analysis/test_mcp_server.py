@@ -17,16 +17,14 @@ from click.testing import CliRunner
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.memory import create_connected_server_and_client_session as connected
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import analyze
 from blamespan.analysis.mcp_server import FileRuns, RunSource, explain, mcp, mcp_server
 from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import ConfigError
-from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.continuing import WAITS
-from tests.sdk.builders import TRACE_ID, small_run
+from tests.sdk.builders import TRACE_ID, otlp_lines, small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.rebuilding.test_continuing import BlamesSaying, part
 
@@ -142,7 +140,7 @@ def test_runs_of_files_are_judged_as_analyze_judges_them(tmp_path: Path) -> None
     """A run that waits is not judged, one that went on is judged as a whole, and what is unreadable is said."""
     path = tmp_path / "traces.jsonl"
     spans = [*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes"), *part(7, "wrong", waits=True)]
-    path.write_text(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) + "\n")
+    path.write_text(otlp_lines(spans))
     shown = list(FileRuns([str(path)], BlamesSaying()).all())
 
     with analyze(path, tracer=BlamesSaying()) as results:
