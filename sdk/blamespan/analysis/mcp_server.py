@@ -26,8 +26,8 @@ from blamespan.analysis.showing.findings import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import StepView, view_of
-from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Attribution, Cause, verdict_word
+from blamespan.analysis.showing.shown_run import ShownRun, list_stored
+from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Cause, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -96,13 +96,7 @@ class StoredRuns:
 
     def all(self) -> Iterator[ShownRun]:
         """Yield the runs, the last first."""
-        ask = cast(
-            "Callable[[Path | None], tuple[Path, Iterator[tuple[RecordedRun, Attribution | None]]]]",
-            load_part("stored_runs"),
-        )
-        _, judged = ask(self._store)
-        for run, verdict in itertools.islice(judged, _MOST_SCANNED):
-            yield self._judge(ShownRun(run.source, run.trace, verdict, waits=run.waits))
+        yield from map(self._judge, itertools.islice(list_stored(self._store), _MOST_SCANNED))
 
     def get(self, trace_id: str) -> list[ShownRun]:
         """Return the runs of a trace.

@@ -131,11 +131,10 @@ def started_at(trace: MessageActionTrace) -> str | None:
 
     A clock beyond the year 9999 is no clock.
     """
-    start_ns = min((step.start_ns for step in trace.steps if step.start_ns > 0), default=0)
-    if not start_ns:
+    if not trace.start_ns:
         return None
     try:
-        moment = _EPOCH + timedelta(microseconds=start_ns // 1_000)
+        moment = _EPOCH + timedelta(microseconds=trace.start_ns // 1_000)
     except OverflowError:
         return None
     return _iso(moment)
@@ -380,10 +379,9 @@ def _usage_json(trace: MessageActionTrace) -> dict[str, Any] | None:
 
 
 def _duration_s(trace: MessageActionTrace) -> float | None:
-    timed = [step for step in trace.steps if step.start_ns > 0]
-    if not timed:
+    if not trace.start_ns:
         return None
-    return round((max(step.end_ns for step in timed) - min(step.start_ns for step in timed)) / 1e9, 6)
+    return round((max(step.end_ns for step in trace.steps) - trace.start_ns) / 1e9, 6)
 
 
 def _text_of(value: object) -> str | None:

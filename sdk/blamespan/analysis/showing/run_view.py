@@ -207,7 +207,7 @@ def view_of(
         is_checked=rules is not None,
         answer=answer,
         known=tuple(known),
-        start_ns=min((step.start_ns for step in trace.steps if step.start_ns > 0), default=0),
+        start_ns=trace.start_ns,
         end_ns=max((step.end_ns for step in trace.steps), default=0),
         spent=spending_of(trace.steps),
     )
