@@ -37,6 +37,9 @@ def test_quickstart_names_who_miscalculated(tmp_path: Path, framework: str) -> N
 
     assert "looks failed: solver at step 0, Reasoning-action mismatch" in said
     assert _lines(said) == _lines((ROOT / "README.md").read_text(encoding="utf-8")), "README shows what is printed"
+    judged = [line for line in spans.splitlines() if line.startswith("invoke_")]
+    assert len([line for line in judged if "blamespan.blame.score" in line]) == 2, spans
+    assert [line for line in judged if "blamespan.blame.agent" in line and "solver" in line]
     assert "'blamespan.evidence': '12 * 31 = 362'" in spans
     assert "looks failed" not in said_of_twin
 

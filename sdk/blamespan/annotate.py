@@ -44,62 +44,20 @@ _FAMILIES = (
     "blamespan.tracer.",
     "blamespan.verification.",
 )
-"""What all keys under them say belongs to a verdict."""
-_WRITTEN = frozenset(
+_OTHERS = frozenset(
     {
         words.ABSTAINED,
-        words.BLAME_AGENT,
-        words.BLAME_DECISIVE,
-        words.BLAME_EVIDENCE_SCORE,
-        words.BLAME_RANK,
-        words.BLAME_SCORE,
-        words.BLAME_SPAN_ID,
-        words.BLAME_STEP,
-        words.CAUSE_AGAINST,
-        words.CAUSE_KIND,
-        words.CAUSE_NAME,
-        words.CAUSE_QUOTE,
-        words.CAUSE_REASON,
-        words.CAUSE_SPAN_ID,
-        words.CLAIM_COUNT,
-        words.CLAIM_LEFT_OUT,
-        words.CLAIM_SOURCES,
-        words.CLAIM_SUSPECT_SPAN_ID,
-        words.CLAIM_UNSUPPORTED,
-        words.CONTRADICTION_QUOTE,
-        words.CONTRADICTION_SPAN_ID,
-        words.ERROR_MODE,
-        words.ERROR_NAME,
-        words.ERROR_SCORE,
-        words.ERROR_TAXONOMY,
         words.EVIDENCE,
         words.FINDING,
         words.LIKENESS,
-        words.FAILURE_SCORE,
-        words.FAILURE_UNAIDED_SCORE,
-        words.OPINION_NOTES,
-        words.OPINION_SCORES,
-        words.OPINION_STEPS,
-        words.OPINION_TRACERS,
         words.PARTIAL,
         words.REVISION,
-        words.SCHEMA_NAME,
-        words.SCHEMA_SCORE,
-        words.SCHEMA_SEEN,
-        words.SCHEMA_SEEN_TRACE_ID,
-        words.SCHEMA_SPAN_ID,
-        words.TRACER_NAME,
-        words.TRACER_VERSION,
-        words.TRACER_WEIGHTS,
         words.VERDICT,
-        words.VERIFICATION_REPEATS,
-        words.VERIFICATION_SUCCEEDED,
-        words.VERIFICATION_UNCHANGED_REPEATS,
-        words.VERIFICATION_UNCHANGED_SUCCEEDED,
         words.VERIFIED,
     }
 )
-"""What a verdict says on the spans of its run, but for the numbers of steps, which may be the source's."""
+"""What a verdict says on the spans of its run: all keys of the families, and these. The numbers of steps are not among
+them, as they may be the source's."""
 _IDENTITY = (words.TRACER_NAME, words.TRACER_VERSION, words.TRACER_WEIGHTS)
 
 
@@ -124,14 +82,14 @@ def annotate(run: Run, attribution: Attribution) -> list[Span]:
 
 def without_verdict(span: Span) -> Span:
     """Copy a span without what an earlier verdict wrote on it; a span that stands for one stays as it is."""
-    if is_verdict(span) or not any(key in _WRITTEN for key in span.attributes):
+    if is_verdict(span) or not any(map(is_verdict_word, span.attributes)):
         return span
-    return replace(span, attributes={key: value for key, value in span.attributes.items() if key not in _WRITTEN})
+    return replace(span, attributes={key: value for key, value in span.attributes.items() if not is_verdict_word(key)})
 
 
 def is_verdict_word(key: str) -> bool:
     """Check whether an attribute's key is one that only a verdict has."""
-    return key.startswith(_FAMILIES) or key in _WRITTEN
+    return key.startswith(_FAMILIES) or key in _OTHERS
 
 
 def received_word(key: str) -> str:

@@ -401,36 +401,31 @@ def _list_problems(verdict: Attribution, trace: MessageActionTrace) -> Iterator[
     for opinion in verdict.opinions:
         yield from _list_other_than_texts("opinions", (opinion.tracer, opinion.note))
         yield from _list_other_than_shares("scores of opinions", [opinion.score])
-        if opinion.step is not None and not 0 <= opinion.step < len(trace.steps):
-            yield f"expected indices below {len(trace.steps)}, the number of steps, got {opinion.step}"
+        yield from _list_wrong_indices(trace, [opinion.step])
     if verdict.abstained is not None:
         yield from _list_other_than_texts("the reason of an abstention", (verdict.abstained,))
     else:
         yield from _list_problems_of_steps(verdict, trace)
         yield from _list_problems_of_scores(verdict)
-        yield from _list_problems_of_verifications(verdict)
-        yield from _list_problems_of_cause(verdict)
+        yield from _list_problems_of_verifications(verdict, trace)
+        yield from _list_problems_of_cause(verdict, trace)
         yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.agents])
         yield from _list_other_than_texts("names of agents", [blame.agent for blame in verdict.modes])
         yield from _list_other_than_texts("codes of modes", [blame.mode.code for blame in verdict.modes])
         contradicted = [item.contradicts for item in verdict.evidence if item.contradicts is not None]
         yield from _list_other_than_texts("quotations", [item.quote for item in verdict.evidence])
-        yield from _list_other_than_texts("quotations", [source.quote for source in contradicted])
+        yield from _list_other_than_texts("quotations", [words.quote for words in contradicted])
 
 
 def _list_problems_of_steps(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:
-    n_steps = len(trace.steps)
-    if len(verdict.steps) != n_steps:
-        yield f"expected a verdict on {n_steps} steps, got one on {len(verdict.steps)}"
+    if len(verdict.steps) != len(trace.steps):
+        yield f"expected a verdict on {len(trace.steps)} steps, got one on {len(verdict.steps)}"
     for index, (blame, step) in enumerate(zip(verdict.steps, trace.steps, strict=False)):
         if (blame.index, blame.span_id, blame.agent) != (index, step.span_id, step.agent):
             yield f"expected step {index}, by {step.agent!r:.100}, at its place in the verdict, got {blame!r:.200}"
-    decisive = () if verdict.decisive_step is None else (verdict.decisive_step,)
     quoted = [item.index for item in verdict.evidence]
     contradicted = [item.contradicts.index for item in verdict.evidence if item.contradicts is not None]
-    for index in (*decisive, *verdict.step_set, *quoted, *(index for index in contradicted if index is not None)):
-        if not 0 <= index < n_steps:
-            yield f"expected indices below {n_steps}, the number of steps, got {index}"
+    yield from _list_wrong_indices(trace, [verdict.decisive_step, *verdict.step_set, *quoted, *contradicted])
 
 
 def _list_problems_of_scores(verdict: Attribution) -> Iterator[str]:
@@ -442,11 +437,10 @@ def _list_problems_of_scores(verdict: Attribution) -> Iterator[str]:
     yield from _list_other_than_shares("scores of modes", [blame.score for blame in verdict.modes])
 
 
-def _list_problems_of_verifications(verdict: Attribution) -> Iterator[str]:
+def _list_problems_of_verifications(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:
     known = get_args(VerificationOutcome)
     for item in verdict.verified:
-        if not 0 <= item.index < len(verdict.steps):
-            yield f"expected indices below {len(verdict.steps)}, the number of steps, got {item.index}"
+        yield from _list_wrong_indices(trace, [item.index])
         if item.outcome not in known:
             yield f"expected a verification as one of {known}, got {item.outcome!r:.100}"
         for count, total in (
@@ -457,17 +451,23 @@ def _list_problems_of_verifications(verdict: Attribution) -> Iterator[str]:
                 yield f"expected at most {total!r:.100} repeats that succeeded, got {count!r:.100}"
 
 
-def _list_problems_of_cause(verdict: Attribution) -> Iterator[str]:
+def _list_problems_of_cause(verdict: Attribution, trace: MessageActionTrace) -> Iterator[str]:
     cause = verdict.cause
     if cause is None:
         return
     if cause.kind not in get_args(CauseKind):
         yield f"expected a cause as one of {get_args(CauseKind)}, got {cause.kind!r:.100}"
-    for index in (cause.step, cause.against.index if cause.against is not None else None):
-        if index is not None and not 0 <= index < len(verdict.steps):
-            yield f"expected indices below {len(verdict.steps)}, the number of steps, got {index}"
-    against = () if cause.against is None else (cause.against.quote,)
-    yield from _list_other_than_texts("a cause", (cause.name, cause.quote, cause.reason, *against))
+    against = [cause.against] if cause.against is not None else []
+    yield from _list_wrong_indices(trace, [cause.step, *(words.index for words in against)])
+    quotes = [words.quote for words in against]
+    yield from _list_other_than_texts("a cause", (cause.name, cause.quote, cause.reason, *quotes))
+
+
+def _list_wrong_indices(trace: MessageActionTrace, indices: Iterable[int | None]) -> Iterator[str]:
+    """Yield what is no index of a step; None stands for no step."""
+    for index in indices:
+        if index is not None and not 0 <= index < len(trace.steps):
+            yield f"expected indices below {len(trace.steps)}, the number of steps, got {index}"
 
 
 def _list_other_than_shares(what: str, values: Iterable[object]) -> Iterator[str]:

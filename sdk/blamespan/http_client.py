@@ -38,9 +38,9 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_OF_ANY_METHOD = frozenset({307, 308})
 """They keep method and body; what the others mean for a POST is not agreed upon."""
 _MAX_REDIRECTS = 4
-_ZLIB_WINDOW = {"gzip": 47, "x-gzip": 47, "deflate": 47}
-"""Window bits by content encoding: zlib or gzip, by its head. Others may hide many thousand times what they send."""
-_RAW_DEFLATE = -15
+_GZIP = ("gzip", "x-gzip")
+"""The only compression that is asked for. Others may hide many thousand times what they send."""
+_GZIP_WINDOW = 31
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]+)?")
 
 _Result = TypeVar("_Result")
@@ -75,7 +75,7 @@ class UnreadableResponse(HttpError):
 
 
 class UnsupportedEncoding(UnreadableResponse):
-    """The response is compressed by something else than gzip or deflate."""
+    """The response is compressed by something else than gzip."""
 
 
 class ResponseTooLarge(HttpError):
@@ -513,7 +513,7 @@ class _Body:
         self.content = bytearray()
         self._max_bytes = max_bytes
         self._encoding = encoding
-        self._inflater = zlib.decompressobj(_ZLIB_WINDOW[encoding]) if encoding in _ZLIB_WINDOW else None
+        self._inflater = zlib.decompressobj(_GZIP_WINDOW) if encoding in _GZIP else None
         self._is_begun = False
 
     @property
@@ -538,7 +538,7 @@ class _Body:
                 )
             self.content += block
             return
-        self.content += self._inflate(block, self._max_bytes + 1 - len(self.content))
+        self.content += self._inflater.decompress(block, self._max_bytes + 1 - len(self.content))
         self._is_begun = True
 
     def finish(self) -> None:
@@ -549,16 +549,6 @@ class _Body:
         """
         if self._inflater is not None and self._is_begun and not self._inflater.eof and not self.is_full:
             raise zlib.error("the body ends early")
-
-    def _inflate(self, block: bytes, max_bytes: int) -> bytes:
-        assert self._inflater is not None
-        try:
-            return self._inflater.decompress(block, max_bytes)
-        except zlib.error:
-            if self._encoding != "deflate" or self._is_begun:
-                raise
-            self._inflater = zlib.decompressobj(_RAW_DEFLATE)  # some servers leave zlib's head out
-            return self._inflater.decompress(block, max_bytes)
 
 
 def _location(response: httpx.Response) -> httpx.URL | None:

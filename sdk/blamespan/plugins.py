@@ -66,7 +66,7 @@ _PACKAGES_OF_EXTRA = {
     "importers": ("ormsgpack", "pyarrow", "zstandard"),
     "learn": ("pydantic", "scipy", "sklearn"),
     "llm": ("accelerate", "datasets", "peft", "tokenizers", "transformers", "trl"),
-    "mcp": ("anyio", "mcp"),
+    "mcp": ("mcp",),
     "model": ("numpy", "re2", "safetensors"),
     "ray": ("ray",),
     "remote": ("fsspec",),

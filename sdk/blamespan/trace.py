@@ -141,6 +141,11 @@ class MessageActionTrace:
     def _roles(self) -> dict[str, AgentRole]:
         return {agent.name: agent.role for agent in self.agents}
 
+    @property
+    def start_ns(self) -> int:
+        """When its first step began, Unix time in nanoseconds; 0 where the source has no clock."""
+        return min((step.start_ns for step in self.steps if step.start_ns > 0), default=0)
+
     def can_be_blamed(self, step: Step) -> bool:
         """Check whether *step* is a decision of an agent: not a tool's answer, a user's word or an execution."""
         return step.kind != "tool_result" and self._roles[step.agent] == "agent"

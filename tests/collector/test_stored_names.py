@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import click
@@ -96,11 +97,10 @@ def no_servers(monkeypatch: pytest.MonkeyPatch, store: Path) -> None:
     monkeypatch.setattr(serving, "_serve", lambda server: server.close_socket())
     monkeypatch.setattr(serving.asyncio, "run", lambda done: done)
 
-    async def list_runs(runs: Any) -> None:
-        click.echo(" ".join(run.trace.trace_id for run in runs.all()))
+    def list_runs(runs: Any, record: object = None) -> Any:
+        return SimpleNamespace(run=lambda way: click.echo(" ".join(run.trace.trace_id for run in runs.all())))
 
-    monkeypatch.setattr(mcp_server, "mcp_server", lambda runs, record=None: runs)
-    monkeypatch.setattr(mcp_server, "_serve", list_runs)
+    monkeypatch.setattr(mcp_server, "mcp_server", list_runs)
 
 
 def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from opentelemetry.trace import SpanKind
 
 from blamespan import conventions as words
 from blamespan.genai_messages import Message, dump_messages
+from blamespan.otlp import spans_to_json
+from blamespan.rebuilding.emit import emit
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import Agent, MessageActionTrace, Step
 
@@ -66,6 +69,11 @@ def tool(number: int, name: str, arguments: str, result: str, *, parent: int, at
 def link(number: int) -> SpanLink:
     """A link to span *number* of the same trace."""
     return SpanLink(TRACE_ID, f"{number:016x}")
+
+
+def otlp_lines(*runs: MessageActionTrace | Sequence[Span]) -> str:
+    """Runs, or the spans of traces, as lines of OTLP-JSON."""
+    return "".join(f"{spans_to_json(emit(run) if isinstance(run, MessageActionTrace) else run)}\n" for run in runs)
 
 
 def small_run() -> MessageActionTrace:

@@ -199,7 +199,7 @@ def test_shares_that_make_no_sense_are_refused(shares: list[float], message: str
 
 
 @given(traces())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_annotation_adds_and_never_changes(trace: MessageActionTrace) -> None:
     """Ids, times, statuses, links and what the program said stay as they were."""
     assume(any(trace.can_be_blamed(step) for step in trace.steps))
@@ -213,7 +213,7 @@ def test_annotation_adds_and_never_changes(trace: MessageActionTrace) -> None:
 
 
 @given(traces(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_steps_go_by_the_numbers_their_spans_give_them(trace: MessageActionTrace, data: st.DataObject) -> None:
     """Of a run, whole or in part: no number a sender wrote is changed, and the verdict names its step by it."""
     spans = emit(trace)
@@ -265,7 +265,7 @@ def test_score_without_the_outcome_stands_beside_the_other(
 
 
 @given(traces())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_verdict_survives_the_wire(trace: MessageActionTrace) -> None:
     """What is written on the spans can be read back: shares, agents, suspects, decisive step, tracer."""
     assume(any(trace.can_be_blamed(step) for step in trace.steps))

@@ -8,7 +8,7 @@ import pytest
 
 from blamespan import conventions as words
 from blamespan.analysis.results.rows import row_of
-from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.showing.findings import KnownFailure
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.importing.recorded import RecordedRun
 from blamespan.likeness import fold_agent, likeness_of, name_likeness, place_of

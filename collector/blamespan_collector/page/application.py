@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from blamespan import conventions as words
-from blamespan.analysis.showing.judges import has_rules
+from blamespan.analysis.showing.findings import has_rules
 from blamespan.analysis.showing.legible import clean
 from blamespan.errors import ConfigError
 from blamespan.labels.people import MAX_NAME_CHARS

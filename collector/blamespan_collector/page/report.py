@@ -10,12 +10,10 @@ from pathlib import Path
 
 import click
 from markupsafe import Markup
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import answer_of
-from blamespan.analysis.showing.judges import rules_of
-from blamespan.analysis.showing.known_failures import known_failures_of
+from blamespan.analysis.showing.findings import known_failures_of, rules_of
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.analysis.sources import runs_in
@@ -23,7 +21,7 @@ from blamespan.annotate import annotate
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
-from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.otlp import spans_to_json
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
@@ -110,7 +108,6 @@ def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
         known = known_failures_of(run.trace)
         view = view_of(run.trace, verdict, rules, answer, known, prefix=f"run-{number}-")
         spans = [span for part in split_runs(emit(run.trace)) for span in annotate(part, verdict)]
-        request = ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))
-        document = json.dumps(json.loads(request_to_json(request)), ensure_ascii=True)
+        document = json.dumps(json.loads(spans_to_json(spans)), ensure_ascii=True)
         reports.append(_Reported(run.source.rpartition("/")[2], view, Markup(document.translate(_IN_MARKUP))))  # noqa: S704  # escaped
     return reports

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.claims import answer_of
-from blamespan.analysis.showing.judges import rules_of
-from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.showing.findings import KnownFailure, rules_of
 from blamespan.analysis.showing.legible import clean
 from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.analysis.showing.verdicts import opinion_text

@@ -32,8 +32,8 @@ _HEADERS = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
 _PATH = "/v1/traces"
 _NOTE = (
     "the verdicts went out as spans: a back end that stores a span again when it comes again, as Tempo 3 and "
-    "VictoriaTraces do, shows a verdict as often as it is written. To write to it again, read the runs from it with "
-    "--from: a verdict that a run was read with is not written again"
+    "VictoriaTraces do, shows a verdict as often as it is written. To write to it again, read the runs from "
+    "it: a verdict that a run was read with is not written again"
 )
 
 

@@ -21,11 +21,10 @@ from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.annotate import read_verdict
 from blamespan.errors import BlamespanError
 from blamespan.importing.files import read_lines
-from blamespan.otlp import request_from_json, spans_from_proto
+from blamespan.otlp import spans_from_json
 from blamespan.plugins import require
 from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import Run, split_runs
-from blamespan.spans import Span
 
 _PROGRAMS = {
     "AutoGen team `sales_desk`": ("blamespan_integrations.demo.autogen_team", "analyst"),
@@ -134,5 +133,4 @@ def _print_runs(out: Path) -> None:
 
 def _annotated_runs(out: Path) -> Iterator[Run]:
     for _, line in read_lines(out):
-        spans: list[Span] = list(spans_from_proto(request_from_json(line).resource_spans))
-        yield from split_runs(spans)
+        yield from split_runs(spans_from_json(line))

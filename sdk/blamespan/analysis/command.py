@@ -49,11 +49,10 @@ Example:
   blamespan analyze last --out run.json
   blamespan analyze exports/ --json > verdicts.jsonl
   blamespan analyze 'archive/**/*.jsonl.zst' --out results.parquet --resume
-  blamespan analyze --from phoenix://localhost:6006 --since 7d --write-back phoenix://localhost:6006
+  blamespan analyze phoenix://localhost:6006 --since 7d --write-back phoenix://localhost:6006
 """,
 )
 @click.argument("sources", nargs=-1)
-@click.option("--from", "urls", multiple=True, metavar="URL", help="A back end to ask, or files elsewhere; repeatable.")
 @click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
 @click.option("--since", metavar="TIME", help="Leave out runs that began before: 2026-11-21, or 7d for so long ago.")
 @click.option("--until", metavar="TIME", help="Leave out runs that began then or later.")
@@ -85,7 +84,6 @@ Example:
 @click.option("--resume", is_flag=True, help="Go on with interrupted work on the same output.")
 def analyze(
     sources: tuple[str, ...],
-    urls: tuple[str, ...],
     tracer_name: str,
     engine: str,
     processes: int | None,
@@ -93,9 +91,9 @@ def analyze(
 ) -> None:
     """Say who is to blame in each recorded run, and at which step.
 
-    SOURCES are files, folders, patterns, - for standard input, URLs, or runs in this machine's store: an id or its
-    beginning, the beginning of a task, or `last`; without any, all of the store. What cannot be read is named on stderr
-    with what was expected; the rest still runs, and the exit code is 1 at the end.
+    SOURCES are files, folders, patterns, - for standard input, URLs of files or back ends, or runs in this machine's
+    store: an id or its beginning, the beginning of a task, or `last`; without any, all of the store. What cannot be
+    read is named on stderr with what was expected; the rest still runs, and the exit code is 1 at the end.
     """
     if options["out"] and (options["out"].suffix == ".json" or _form(options["out"])):
         if options["annotated"]:
@@ -109,7 +107,7 @@ def analyze(
     tracer = load_tracer(tracer_name)
     chosen = engine_for(engine, tracer, tracer_name, processes)
     selection = _selection(options)
-    pieces = listed([*sources, *urls], options["format_name"], selection)
+    pieces = listed(sources, options["format_name"], selection)
     with ExitStack() as stack:
         tally = stack.enter_context(ReadTally())
         journal = None
@@ -124,7 +122,7 @@ def analyze(
     if account := getattr(tracer, "account", ""):
         click.echo(f"blamespan: {account}", err=True)
     if not tally.runs and not tally.unreadable and not tally.failed:
-        named = ", ".join([*sources, *urls]) or "the store"
+        named = ", ".join(sources) or "the store"
         chosen_by = [f"--{name} {options[name]}" for name in ("since", "until") if options[name]]
         chosen_by += [f"--filter {text}" for text in options["filters"]]
         wanted = f"recorded runs with {' '.join(chosen_by)}" if chosen_by else "recorded runs"

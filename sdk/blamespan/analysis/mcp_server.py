@@ -6,13 +6,10 @@ of a named field, never part of what the server says itself.
 
 from __future__ import annotations
 
-import io
 import itertools
-import json
 import secrets
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
@@ -22,12 +19,12 @@ import click
 from blamespan import conventions as words
 from blamespan.analysis.analyze import analyze
 from blamespan.analysis.outcomes import attribute_recorded
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.findings import rules_of
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import StepView, view_of
-from blamespan.analysis.showing.shown_run import ShownRun
-from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Attribution, Cause, verdict_word
+from blamespan.analysis.showing.shown_run import ShownRun, list_stored
+from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Cause, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.lazy import lazy_property
@@ -96,13 +93,7 @@ class StoredRuns:
 
     def all(self) -> Iterator[ShownRun]:
         """Yield the runs, the last first."""
-        ask = cast(
-            "Callable[[Path | None], tuple[Path, Iterator[tuple[RecordedRun, Attribution | None]]]]",
-            load_part("stored_runs"),
-        )
-        _, judged = ask(self._store)
-        for run, verdict in itertools.islice(judged, _MOST_SCANNED):
-            yield self._judge(ShownRun(run.source, run.trace, verdict, waits=run.waits))
+        yield from map(self._judge, itertools.islice(list_stored(self._store), _MOST_SCANNED))
 
     def get(self, trace_id: str) -> list[ShownRun]:
         """Return the runs of a trace.
@@ -180,9 +171,7 @@ def mcp(sources: tuple[str, ...], store: Path | None, tracer_name: str, allow_ou
     if sources and (store is not None or allow_outcomes):
         raise ConfigError("expected SOURCES, or --store and --allow-outcomes, got both: outcomes go to a collector")
     runs = FileRuns(sources, load_tracer(tracer_name)) if sources else StoredRuns(store, tracer_name)
-    import anyio
-
-    anyio.run(_serve, mcp_server(runs, record=send_outcome if allow_outcomes else None))
+    mcp_server(runs, record=send_outcome if allow_outcomes else None).run("stdio")
 
 
 def mcp_server(runs: RunSource, *, record: Callable[[ShownRun, str, str], None] | None = None) -> FastMCP:
@@ -256,36 +245,6 @@ def mcp_server(runs: RunSource, *, record: Callable[[ShownRun, str, str], None] 
             return {"run_id": run.trace.trace_id, "outcome": outcome}
 
     return server
-
-
-async def _serve(server: FastMCP) -> None:
-    """Serve on stdin and stdout; a line that is no message is answered as JSON-RPC asks, and the next one is read."""
-    import anyio
-    from mcp.server.stdio import stdio_server
-    from mcp.types import JSONRPCMessage
-    from pydantic import ValidationError
-
-    stdout = anyio.wrap_file(io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8"))
-
-    async def messages() -> AsyncIterator[str]:
-        async for line in anyio.wrap_file(sys.stdin.buffer):
-            try:
-                JSONRPCMessage.model_validate_json(line)
-            except ValidationError as error:
-                is_json = error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid"
-                code, reason = (
-                    (-32600, "expected a JSON-RPC message") if is_json else (-32700, "expected JSON in UTF-8")
-                )
-                answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}
-                await stdout.write(f"{json.dumps(answer)}\n")
-                await stdout.flush()
-            else:
-                yield line.decode()
-
-    lines = cast("anyio.AsyncFile[str]", messages())  # of which no more is asked than its lines
-    async with stdio_server(lines, stdout) as (read, write):
-        inner = server._mcp_server
-        await inner.run(read, write, inner.create_initialization_options())
 
 
 def run_line(run: ShownRun) -> Document:

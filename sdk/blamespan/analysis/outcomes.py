@@ -12,20 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
 from blamespan.analysis.results.atif import to_atif
 from blamespan.analysis.results.datasets import example_line
 from blamespan.analysis.results.rows import row_of
-from blamespan.analysis.showing.instruction_conflicts import conflicts_of
-from blamespan.analysis.showing.known_failures import known_failures_of
+from blamespan.analysis.showing.findings import conflicts_of, known_failures_of
 from blamespan.analysis.sources import Piece
 from blamespan.annotate import without_verdict
 from blamespan.attribution import Attribution
 from blamespan.errors import UnreadableInput
 from blamespan.importing.parts import part_ids
 from blamespan.importing.recorded import PartId, RecordedRun
-from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.otlp import spans_to_json
 from blamespan.pipeline import AttributedRun, RunNotes, attribute_parts, note_beside
 from blamespan.rebuilding.continuing import part_of_verdict
 from blamespan.rebuilding.emit import emit
@@ -281,7 +278,7 @@ def _document(result: Result, row: Mapping[str, Any], wanted: Wanted) -> str:
         return json.dumps(to_atif(result.run.trace, row), ensure_ascii=False)
     if wanted.form:
         return example_line(result.run, row, wanted.form, every=wanted.every)
-    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(annotated_spans(result))))
+    return spans_to_json(annotated_spans(result))
 
 
 def _emittable(trace: MessageActionTrace) -> MessageActionTrace:

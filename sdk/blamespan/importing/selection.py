@@ -54,7 +54,7 @@ class Selection:
 
     def takes(self, run: RecordedRun) -> bool:
         """Check whether *run* is wanted; one that does not know when it began is, whatever the range."""
-        start_ns = min((step.start_ns for step in run.trace.steps if step.start_ns), default=0)
+        start_ns = run.trace.start_ns
         if start_ns and self.since and start_ns < nanoseconds_of(self.since):
             return False
         if start_ns and self.until and start_ns >= nanoseconds_of(self.until):

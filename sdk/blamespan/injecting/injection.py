@@ -16,7 +16,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -43,6 +42,7 @@ from blamespan.intercepting.boundaries import (
 )
 from blamespan.intercepting.listeners import active, listen, stop_listening
 from blamespan.plugins import load_part
+from blamespan.strict_tables import refuse_unknown_keys
 
 PLAN_VARIABLE = "BLAMESPAN_INJECT"
 """Names a TOML file: what is injected into a program that is not to be touched."""
@@ -298,7 +298,7 @@ class _FromFile(Injection):
             raise ConfigError(
                 f"{PLAN_VARIABLE} must name a readable TOML file, got {str(path)!r}: {error}. Unset it or mend the file"
             ) from error
-        _known_keys(plan, ("seed", "labels", "fault"), str(path))
+        refuse_unknown_keys(plan, ("seed", "labels", "fault"), str(path))
         rows, seed, labels = plan.get("fault"), plan.get("seed", 0), plan.get("labels")
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise ConfigError(f"expected at least one [[fault]] table in {str(path)!r}, got {rows!r}. Write one")
@@ -308,17 +308,10 @@ class _FromFile(Injection):
 
 
 def _read_planned(row: Mapping[str, Any], path: str) -> PlannedFault:
-    _known_keys(row, tuple(field.name for field in fields(PlannedFault)), path)
+    refuse_unknown_keys(row, [field.name for field in fields(PlannedFault)], path)
     if not isinstance(row.get("kind"), str):
         raise ConfigError(f"expected kind = 'aegis:FM-3.2' or another name in each [[fault]] of {path!r}, got {row!r}")
     return PlannedFault(**row)
-
-
-def _known_keys(table: Mapping[str, object], names: Sequence[str], path: str) -> None:
-    for key in table:
-        if key not in names:
-            near = get_close_matches(key, names, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"{path!r} has the unknown key {key!r}. Nearest known: {near!r}")
 
 
 def _check_fault(fault: PlannedFault) -> PlannedFault:

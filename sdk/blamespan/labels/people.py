@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
@@ -174,36 +174,17 @@ class PersonLabel:
 
     def as_json(self) -> dict[str, Any]:
         """Return the label as it stands in a labels file, ready for `json.dumps`."""
-        decisive, shown = self.decisive, self.shown
         return {
             "trace_id": self.trace_id,
             "outcome": self.outcome,
-            "decisive": None
-            if decisive is None
-            else {
-                "agent": decisive.agent,
-                "step": decisive.step,
-                "span_id": decisive.span_id,
-                "modes": list(decisive.modes),
-            },
+            "decisive": None if self.decisive is None else asdict(self.decisive),
             "by": self.by,
             "known_by": self.source,
             "at": self.at,
             "answer": self.answer,
             "comment": self.comment,
             "first_span_id": self.first_span_id,
-            "shown": None
-            if shown is None
-            else {
-                "tracer": {
-                    "name": shown.tracer.name,
-                    "version": shown.tracer.version,
-                    "weights": shown.tracer.weights,
-                },
-                "agent": shown.agent,
-                "step": shown.step,
-                "mode": shown.mode,
-            },
+            "shown": None if self.shown is None else asdict(self.shown),
         }
 
     @classmethod
@@ -284,8 +265,8 @@ def _read_fault(record: Mapping[str, Any]) -> PersonLabel:
 
 
 def _source(record: Mapping[str, Any]) -> LabelSource:
-    """Return how a label is known; lines of earlier versions do not say it."""
-    source = record.get("known_by", "replayed" if record.get("by") == "verify" else "person")
+    """Return how a label is known; a line of a person's own writing need not say it."""
+    source = record.get("known_by", "person")
     _require(source in get_args(LabelSource), "known_by", f"one of {get_args(LabelSource)}", source)
     return cast(LabelSource, source)
 

@@ -21,6 +21,8 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from blamespan.errors import MalformedSpan
 from blamespan.json_text import parse_deep_json
 from blamespan.otlp.plain import plain_request
+from blamespan.otlp.proto import spans_from_proto, spans_to_proto
+from blamespan.spans import Span
 
 _GROUPS = ("resourceSpans", "resource_spans")
 _SCOPED = ("scopeSpans", "scope_spans")
@@ -67,6 +69,20 @@ def request_from_document(document: Any) -> ExportTraceServiceRequest:
         return json_format.ParseDict(document, ExportTraceServiceRequest(), ignore_unknown_fields=True)
     except (json_format.ParseError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise MalformedSpan(f"expected OTLP-JSON, got a field that is not: {error}") from error
+
+
+def spans_to_json(spans: Iterable[Span]) -> str:
+    """Write spans as one OTLP-JSON document on one line, without a line end."""
+    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)))
+
+
+def spans_from_json(body: bytes | str) -> list[Span]:
+    """Read the spans of one OTLP-JSON document, in order.
+
+    Raises:
+        MalformedSpan: if it is none, or holds a span that cannot be read.
+    """
+    return list(spans_from_proto(request_from_json(body).resource_spans))
 
 
 def request_to_json(request: ExportTraceServiceRequest) -> str:

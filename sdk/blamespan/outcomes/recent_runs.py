@@ -6,7 +6,6 @@ ran it or waited for it may be asked about it; anybody else only where no other 
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from asyncio import Task
@@ -18,6 +17,7 @@ from itertools import count
 from typing import Any, Final, Literal, Protocol
 from weakref import WeakSet, ref
 
+from blamespan.forking import renewed_after_fork
 from blamespan.outcomes.awaiting import current_task, waiting
 from blamespan.outcomes.run_results import ResultKey, conversation_of, key_of
 
@@ -125,8 +125,7 @@ class RecentRuns:
     def __init__(self) -> None:
         self._latest: ContextVar[RecentRun | None] = ContextVar("blamespan-latest-run", default=None)
         self.forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew_lock)
+        renewed_after_fork(self, RecentRuns._renew_lock)
 
     def forget(self) -> None:
         """Forget every run, but for the last one of each context."""

@@ -16,7 +16,6 @@ from blamespan import conventions as words
 from blamespan.errors import NoAgentSteps
 from blamespan.genai_messages import text_of, texts_of
 from blamespan.json_text import parse_json, text_or_json
-from blamespan.rebuilding.older import in_current_form
 from blamespan.rebuilding.runs import Run, is_told_step, split_runs
 from blamespan.rebuilding.step_inputs import InputText, input_texts
 from blamespan.spans import Span
@@ -74,7 +73,7 @@ def rebuild(spans: Iterable[Span]) -> MessageActionTrace:
 
 def rebuild_run(run: Run) -> MessageActionTrace:
     """Rebuild one run as `blamespan.rebuilding.runs.split_runs` gave it."""
-    spans = in_current_form(run.spans if run.meanings is None else run.meanings)
+    spans = run.spans if run.meanings is None else run.meanings
     root_id = run.root.span_id if run.root else None
     root = next((span for span in spans if span.span_id == root_id), None)
     drafts = _order_drafts([draft for span in spans if is_told_step(span) for draft in _drafts(span)])

@@ -1,8 +1,7 @@
 """A graph's state as text for people and tracers: `plan: ask the clerk` in place of `{"plan": "ask the clerk"}`.
 
 Values that a program wraps in JSON only because a state has keys are unwrapped here, once for what is recorded, for
-spans of other instrumentations, for files, and for recordings of earlier versions. What a model or a tool wrote as
-JSON is data, and stays as it is.
+spans of other instrumentations and for files. What a model or a tool wrote as JSON is data, and stays as it is.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-from blamespan.json_text import parse_json
 
 _MESSAGE_KINDS = frozenset(
     {"human", "user", "ai", "assistant", "AIMessageChunk", "system", "developer", "tool", "function"}
@@ -56,33 +53,6 @@ def task_entries(state: Mapping[str, Any]) -> list[tuple[str, Any, bool]]:
         task = texts[0]
     first = [] if task is None else [(task, entries.pop(task), True)]
     return [*first, *((key, value, False) for key, value in entries.items())]
-
-
-def unwrapped(text: str) -> list[str] | None:
-    """Read a state that was written as compact JSON, as recordings of earlier versions have it.
-
-    Returns:
-        Its lines; None where the text is no such JSON.
-    """
-    state = _compact_state(text)
-    return None if state is None else state_lines(state)
-
-
-def unwrapped_task(text: str) -> list[str] | None:
-    """Read the state that a run was given, likewise."""
-    state = _compact_state(text)
-    return None if state is None else task_lines(state)
-
-
-def _compact_state(text: str) -> dict[str, Any] | None:
-    if not (text.startswith("{") and text.endswith("}")):
-        return None
-    try:
-        state = parse_json(text)
-        is_compact = isinstance(state, dict) and _compact(state) == text
-    except (ValueError, RecursionError):
-        return None
-    return state if is_compact and state else None
 
 
 def _entry(key: str, value: Any, depth: int) -> str:

@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 
 from blamespan.analysis.showing.drawing import Picture
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.findings import rules_of
 from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import ShownRun, found_runs
 from blamespan.analysis.sources import pieces

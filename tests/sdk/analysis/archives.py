@@ -6,12 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
-from tests.sdk.builders import small_run
+from tests.sdk.builders import otlp_lines, small_run
 
 
 def numbered_run(number: int) -> MessageActionTrace:
@@ -23,14 +19,9 @@ def numbered_run(number: int) -> MessageActionTrace:
     return replace(small_run(), trace_id=f"{number:032x}", task=f"task {number}", steps=steps)
 
 
-def otlp_line(trace: MessageActionTrace) -> str:
-    """A run as a line of OTLP-JSON."""
-    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(trace)))) + "\n"
-
-
 def archive(folder: Path, files: Iterable[Iterable[int]]) -> Path:
     """Write a folder of files, each with runs of these numbers."""
     folder.mkdir()
     for place, numbers in enumerate(files):
-        (folder / f"{place:03d}.jsonl").write_text("".join(otlp_line(numbered_run(number)) for number in numbers))
+        (folder / f"{place:03d}.jsonl").write_text(otlp_lines(*map(numbered_run, numbers)))
     return folder

@@ -19,7 +19,7 @@ from blamespan.analysis.sources import pieces
 from blamespan.annotate import annotate, read_verdict, without_verdict
 from blamespan.attribution import TracerIdentity
 from blamespan.importing.recorded import RecordedRun
-from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
+from blamespan.otlp import request_to_json, spans_from_json, spans_to_proto
 from blamespan.pipeline import annotate_traces
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
@@ -27,6 +27,7 @@ from blamespan.spans import Scope, Span
 from blamespan.trace import Agent, AttributeValue, MessageActionTrace, Step
 from blamespan_integrations.backends.otlp import span_of_verdict
 from tests.sdk.analysis.archives import numbered_run
+from tests.sdk.builders import otlp_lines
 from tests.sdk.fixed_tracer import LongestStepTracer
 
 TRACER = LongestStepTracer()
@@ -44,8 +45,7 @@ def told(number: int) -> list[Span]:
 
 def written(folder: Path, traces: Sequence[Sequence[Span]]) -> Path:
     folder.mkdir(exist_ok=True)
-    requests = [ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)) for spans in traces]
-    (folder / "spans.jsonl").write_text("".join(f"{request_to_json(one)}\n" for one in requests))
+    (folder / "spans.jsonl").write_text(otlp_lines(*traces))
     return folder
 
 
@@ -53,7 +53,7 @@ def annotated(folder: Path, processes: int = 1, tracer: LongestStepTracer = TRAC
     engine = LocalEngine(tracer, tracer_for_others(tracer), processes)
     outcomes = engine.outcomes(list(pieces([str(folder)])), Wanted(spans=True))
     lines = [outcome.spans for outcome in outcomes if isinstance(outcome, AttributedOutcome)]
-    return [plain(spans_from_proto(request_from_json(line).resource_spans)) for line in lines]
+    return [plain(spans_from_json(line)) for line in lines]
 
 
 def plain(spans: Sequence[Span]) -> list[Span]:

@@ -11,22 +11,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from rich.cells import cell_len
 
 from blamespan.analysis.command import analyze
 from blamespan.analysis.showing.legible import printable
 from blamespan.errors import ConfigError
-from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
-from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Step
-from tests.sdk.builders import TRACE_ID, small_run, span
+from tests.sdk.builders import TRACE_ID, otlp_lines, small_run, span
 from tests.sdk.fixed_tracer import LongestStepTracer
-
-
-def otlp_line(spans: list[Span]) -> str:
-    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) + "\n"
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +37,7 @@ def lines(result: Result) -> list[dict[str, Any]]:
 
 def test_json_gives_one_object_per_run(tmp_path: Path) -> None:
     """Programs get the whole verdict, a run per line, and nothing else on stdout."""
-    (tmp_path / "a.jsonl").write_text(otlp_line(emit(small_run())))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(small_run()))
 
     result = run(tmp_path, "--json")
 
@@ -57,14 +50,14 @@ def test_json_gives_one_object_per_run(tmp_path: Path) -> None:
 
 def test_trace_spread_over_lines_is_one_run(tmp_path: Path) -> None:
     """Exporters flush when they like: the spans of a run may stand on many lines."""
-    (tmp_path / "a.jsonl").write_text("".join(otlp_line([item]) for item in emit(small_run())))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(*([item] for item in emit(small_run()))))
 
     assert len(lines(run(tmp_path, "--json"))) == 1
 
 
 def test_document_over_several_lines_is_read(tmp_path: Path) -> None:
     """A file that a person has formatted is the same file."""
-    (tmp_path / "a.json").write_text(json.dumps(json.loads(otlp_line(emit(small_run()))), indent=2))
+    (tmp_path / "a.json").write_text(json.dumps(json.loads(otlp_lines(small_run())), indent=2))
 
     assert len(lines(run(tmp_path, "--json"))) == 1
 
@@ -72,14 +65,14 @@ def test_document_over_several_lines_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_compressed_files_are_read(tmp_path: Path, suffix: str, pack: Any) -> None:
     """Archives need no unpacking."""
-    (tmp_path / f"a.jsonl{suffix}").write_bytes(pack(otlp_line(emit(small_run())).encode()))
+    (tmp_path / f"a.jsonl{suffix}").write_bytes(pack(otlp_lines(small_run()).encode()))
 
     assert len(lines(run(tmp_path, "--json"))) == 1
 
 
 def test_unreadable_files_are_named_and_the_others_still_run(tmp_path: Path) -> None:
     """One bad file costs one file, and the exit code says that something was lost."""
-    cut, packed, good = (otlp_line(emit(replace(small_run(), trace_id=f"{number:032x}"))) for number in (1, 2, 3))
+    cut, packed, good = (otlp_lines(replace(small_run(), trace_id=f"{number:032x}")) for number in (1, 2, 3))
     (tmp_path / "a_empty.json").write_text("")
     (tmp_path / "b_other.json").write_text('{"hello": 1}')
     (tmp_path / "c_cut.jsonl").write_text(cut + cut[:100])
@@ -112,7 +105,7 @@ def test_folder_without_recorded_runs_is_a_failure(tmp_path: Path) -> None:
 
 def test_one_run_is_printed_by_its_steps(tmp_path: Path) -> None:
     """A single run is shown whole: who said what, and who is to blame."""
-    (tmp_path / "a.jsonl").write_text(otlp_line(emit(small_run())))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(small_run()))
 
     text = run(tmp_path / "a.jsonl").stdout
 
@@ -123,7 +116,7 @@ def test_one_run_is_printed_by_its_steps(tmp_path: Path) -> None:
 def test_many_runs_are_printed_a_line_each_and_the_rest_is_counted(tmp_path: Path) -> None:
     """A table says what it leaves out."""
     runs = [MessageActionTrace(f"{i:032x}", "", small_run().steps, small_run().agents) for i in range(1, 61)]
-    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(item)) for item in runs))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(*runs))
 
     assert "10 more runs: --all shows them" in run(tmp_path).stdout
     assert "more runs" not in run(tmp_path, "--all").stdout
@@ -136,7 +129,7 @@ def run_of(number: int, **changes: Any) -> MessageActionTrace:
 
 def test_table_names_each_run_on_one_line(tmp_path: Path) -> None:
     """A run is named by the first digits of its id, which `show` takes; the file that all are of stands above once."""
-    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(run_of(i))) for i in (10, 11)))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(run_of(10), run_of(11)))
     first, _, *rows = run(tmp_path / "a.jsonl").stdout.splitlines()
 
     assert first.endswith("/a.jsonl")
@@ -146,7 +139,7 @@ def test_table_names_each_run_on_one_line(tmp_path: Path) -> None:
 def test_table_leaves_out_the_folder_that_all_files_share(tmp_path: Path) -> None:
     """What is the same in every line says nothing."""
     for name, number in (("a.jsonl", 10), ("b.jsonl", 11)):
-        (tmp_path / name).write_text(otlp_line(emit(run_of(number))))
+        (tmp_path / name).write_text(otlp_lines(run_of(number)))
 
     _, *rows = run(tmp_path).stdout.splitlines()
 
@@ -158,7 +151,7 @@ def test_table_takes_one_line_a_run_at_any_width(tmp_path: Path, monkeypatch: py
     """Long names and wide characters are cut, never wrapped, and no line is wider than the terminal."""
     monkeypatch.setenv("COLUMNS", str(width))
     runs = [run_of(i, task="数える " * 60, resource={"service.name": "a" * 90}) for i in (10, 11)]
-    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(item)) for item in runs))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(*runs))
 
     lines = [line for line in run(tmp_path / "a.jsonl").stdout.splitlines() if line.startswith("0000")]
 
@@ -170,7 +163,7 @@ def test_table_says_task_service_and_outcome(tmp_path: Path, monkeypatch: pytest
     """One sees which program ran, what it was asked, and how it ended."""
     monkeypatch.setenv("COLUMNS", "160")
     runs = [run_of(10, task="Count them", resource={"service.name": "desk"}), run_of(11, outcome="unknown")]
-    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(item)) for item in runs))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(*runs))
 
     known, unknown = (line.split() for line in run(tmp_path / "a.jsonl").stdout.splitlines()[2:])
 
@@ -181,7 +174,7 @@ def test_table_says_task_service_and_outcome(tmp_path: Path, monkeypatch: pytest
 def test_table_names_the_columns_it_had_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left out in silence."""
     monkeypatch.setenv("COLUMNS", "60")
-    (tmp_path / "a.jsonl").write_text("".join(otlp_line(emit(run_of(i))) for i in (10, 11)))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(run_of(10), run_of(11)))
 
     assert "left out at this width: service, blame" in run(tmp_path / "a.jsonl").stdout
 
@@ -189,7 +182,7 @@ def test_table_names_the_columns_it_had_no_room_for(tmp_path: Path, monkeypatch:
 def test_empty_source_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty variable in a script does not mean the folder one happens to be in."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.jsonl").write_text(otlp_line(emit(small_run())))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(small_run()))
     result = run("")
 
     assert result.exit_code == 1
@@ -198,9 +191,7 @@ def test_empty_source_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_traces_without_an_agent_give_no_run(tmp_path: Path) -> None:
     """An ordinary service's spans in an export are nothing to attribute, and no error either."""
-    (tmp_path / "a.jsonl").write_text(
-        otlp_line([span(1, "GET /", trace_id=f"{7:032x}")]) + otlp_line(emit(small_run()))
-    )
+    (tmp_path / "a.jsonl").write_text(otlp_lines([span(1, "GET /", trace_id=f"{7:032x}")], small_run()))
 
     result = run(tmp_path, "--json")
 
@@ -214,7 +205,7 @@ def test_hostile_text_cannot_command_the_terminal(tmp_path: Path) -> None:
     hostile = MessageActionTrace(
         TRACE_ID, "", (Step(0, f"{2:016x}", "a\x1b[31m", content=said),), (Agent("a\x1b[31m"),)
     )
-    (tmp_path / "a.jsonl").write_text(otlp_line(emit(hostile)))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(hostile))
 
     text = " ".join(run(tmp_path).stdout.split())
 

@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.results.datasets import dataset_format
 from blamespan.cli import cli
 from blamespan.errors import ConfigError
-from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Outcome, Step
+from tests.sdk.builders import otlp_lines
 
 _TASK = "How many birds?"
 _KEYS = {"langfuse": ("input", "expectedOutput"), "langsmith": ("inputs", "outputs"), "phoenix": ("input", "output")}
@@ -35,8 +33,7 @@ _WRONG, _SOUND = _trace(1, "40 + 2 = 52"), _trace(2, "40 + 2 = 42", "succeeded")
 
 
 def _analyze(folder: Path, name: str, *traces: MessageActionTrace, options: tuple[str, ...] = ()) -> Result:
-    lines = [request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(one)))) for one in traces]
-    (folder / "runs.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "runs.jsonl").write_text(otlp_lines(*traces))
     arguments = [str(folder / "runs.jsonl"), "--out", str(folder / name), "--tracer", "checks", *options]
     return CliRunner().invoke(cli, ["analyze", *arguments])
 

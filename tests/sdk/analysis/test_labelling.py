@@ -19,10 +19,8 @@ from blamespan.attribution import TracerIdentity
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LabelsFile, read_labels
 from blamespan.labels.people import DecisiveStep, PersonLabel, ShownVerdict, step_of
-from blamespan.rebuilding.emit import emit
 from blamespan.taxonomy import EXTENSION, MAST
-from tests.sdk.analysis.test_command import otlp_line
-from tests.sdk.builders import TRACE_ID, small_run
+from tests.sdk.builders import TRACE_ID, otlp_lines, small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 
 LABEL = PersonLabel(
@@ -188,7 +186,7 @@ def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "load_tracer", lambda name: LongestStepTracer())
     path = tmp_path / "traces.jsonl"
     second = replace(small_run(), trace_id=f"{2:032x}")
-    path.write_text(otlp_line(emit(small_run())) + otlp_line(emit(second)))
+    path.write_text(otlp_lines(small_run(), second))
     return path
 
 
@@ -269,7 +267,7 @@ def test_hostile_runs_are_shown(traces: Path) -> None:
     """Half characters and escape codes of a trace neither stop the asking nor reach the terminal."""
     run = small_run()
     spoilt = replace(run.steps[3], content=f"It is {HOSTILE}")
-    traces.write_text(otlp_line(emit(replace(run, steps=(*run.steps[:3], spoilt, run.steps[4])))))
+    traces.write_text(otlp_lines(replace(run, steps=(*run.steps[:3], spoilt, run.steps[4]))))
 
     result = ask("r 3\nu\n", traces)
 

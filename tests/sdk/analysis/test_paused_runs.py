@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
 from blamespan.analysis.command import analyze
@@ -18,9 +17,9 @@ from blamespan.analysis.outcomes import annotated_spans, attribute_recorded
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.sources import runs_in
 from blamespan.importing.recorded import RecordedRun
-from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.continuing import WAITS
 from blamespan.spans import Span, SpanLink
+from tests.sdk.builders import otlp_lines
 from tests.sdk.rebuilding.test_continuing import BlamesSaying, part
 
 FIRST = part(1, "plan", "The sum is wrong", waits=True)
@@ -33,8 +32,7 @@ OPEN = [replace(span, trace_id=f"{0xA:032x}") for span in FIRST]
 def write(path: Path, *parts: Sequence[Span]) -> Path:
     """Write parts as OTLP-JSON lines, in that order."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    documents = [request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) for spans in parts]
-    path.write_text("".join(f"{document}\n" for document in documents))
+    path.write_text(otlp_lines(*parts))
     return path
 
 

@@ -22,12 +22,13 @@ from blamespan.analysis.results.rows import ROW_DEFAULTS, as_arrow, read_rows, r
 from blamespan.annotate import read_verdict
 from blamespan.errors import ConfigError, NotWritten, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
-from blamespan.otlp import request_from_json, spans_from_proto
+from blamespan.otlp import spans_from_json
 from blamespan.rebuilding.runs import split_runs
 from blamespan.tracers import ask_tracer
 from tests.faults.disk import Disk
-from tests.sdk.analysis.archives import archive, numbered_run, otlp_line
+from tests.sdk.analysis.archives import archive, numbered_run
 from tests.sdk.analysis.failing_tracers import PickyTracer
+from tests.sdk.builders import otlp_lines
 from tests.sdk.fixed_tracer import LongestStepTracer
 
 TRACER = LongestStepTracer()
@@ -181,7 +182,7 @@ def test_annotated_spans_hold_run_and_verdict(tmp_path: Path) -> None:
     assert run(folder, "--annotated", tmp_path / "o.jsonl").exit_code == 0
 
     lines = (tmp_path / "o.jsonl").read_text().splitlines()
-    spans = [list(spans_from_proto(request_from_json(line).resource_spans)) for line in lines]
+    spans = [spans_from_json(line) for line in lines]
     read = [result.run.trace.task for result in blamespan.analyze(tmp_path / "o.jsonl", tracer=TRACER)]
     [of_first] = split_runs(spans[0])
     verdict = read_verdict(of_first)
@@ -235,7 +236,7 @@ def test_trace_told_differently_in_two_files_is_kept_twice(tmp_path: Path) -> No
     """Nobody knows which is right: both stay, each with its source, and are named."""
     folder = archive(tmp_path / "a", [range(1, 3)])
     other = replace(numbered_run(9), trace_id=f"{2:032x}")
-    (folder / "b.jsonl").write_text(otlp_line(other))
+    (folder / "b.jsonl").write_text(otlp_lines(other))
 
     found = run(folder, "--out", tmp_path / "r.jsonl")
 
@@ -350,7 +351,7 @@ def test_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         interrupted(patch, 5)
         run(folder, "--out", tmp_path / "r.jsonl")
-    (folder / "000.jsonl").write_text(otlp_line(numbered_run(77)))
+    (folder / "000.jsonl").write_text(otlp_lines(numbered_run(77)))
 
     run(folder, "--out", tmp_path / "r.jsonl", "--resume")
 

@@ -11,7 +11,6 @@ from textwrap import dedent
 
 import pytest
 from click.testing import CliRunner, Result
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -19,7 +18,7 @@ from blamespan import conventions as words
 from blamespan.analysis.showing import claims as showing_claims
 from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
-from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.findings import BrokenRule
 from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
 from blamespan.analysis.showing.tables import RunTable, print_run
@@ -28,22 +27,15 @@ from blamespan.attribution import NO_SIGN, Attribution, Contradicted, Evidence, 
 from blamespan.cli import cli
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.evaluations import evaluations_of
-from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.plugins import plugins
 from blamespan.rebuilding.emit import emit
-from blamespan.trace import Agent, MessageActionTrace, Outcome
-from tests.sdk.builders import small_run
+from blamespan.trace import Agent, Outcome
+from tests.sdk.builders import otlp_lines, small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.talks import talk
 
 PAIR = ("planner", "solver")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u2066 [red]markup[/red] :smile: \x9b31m\r\nnext\x00"
-
-
-def otlp(*traces: MessageActionTrace) -> str:
-    return "".join(
-        request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(one)))) + "\n" for one in traces
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -246,7 +238,7 @@ def test_evidence_far_down_is_shown_where_it_stands() -> None:
 def test_hostile_text_cannot_command_the_terminal(tmp_path: Path) -> None:
     """Whatever names and texts hold, what is printed holds no escape, no direction, no markup of ours."""
     trace = talk(1, [HOSTILE, HOSTILE * 50], agents=(HOSTILE, "b\nc"), task=HOSTILE)
-    (tmp_path / "a.jsonl").write_text(otlp(trace))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(trace))
     rules = [BrokenRule(HOSTILE + "\udc80", HOSTILE, "fail", 0, HOSTILE, HOSTILE)]
     shown = ShownRun(HOSTILE, trace, None, (HOSTILE,))
 
@@ -260,7 +252,7 @@ def test_hostile_text_cannot_command_the_terminal(tmp_path: Path) -> None:
 def test_step_is_shown_with_all_of_its_text(tmp_path: Path) -> None:
     """`--step` leaves nothing out: the lines as they stand, what it builds on, who builds on it, its span."""
     text = "first line\n\n    second = 2\n" + "long " * 500
-    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["Find it.", text, "Good."], agents=PAIR)))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(talk(1, ["Find it.", text, "Good."], agents=PAIR)))
 
     said = run(tmp_path / "a.jsonl", "--step", "1", COLUMNS="60").stdout
 
@@ -275,7 +267,7 @@ def test_step_is_shown_with_what_it_was_given(tmp_path: Path) -> None:
     """What a step was given stands below what it says, cleaned; a step that was given nothing new has no such part."""
     run_of_two = talk(1, ["Find it.", "It is 36."], agents=PAIR)
     given = replace(run_of_two.steps[1], input_text="The list: 12 and 3.\x1b[31m\n\nBe brief.")
-    (tmp_path / "a.jsonl").write_text(otlp(replace(run_of_two, steps=(run_of_two.steps[0], given))))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(replace(run_of_two, steps=(run_of_two.steps[0], given))))
 
     said = run(tmp_path / "a.jsonl", "--step", "1").stdout
 
@@ -292,7 +284,7 @@ def test_step_is_shown_with_what_it_was_given(tmp_path: Path) -> None:
 
 def test_step_that_is_not_there_is_misuse(tmp_path: Path) -> None:
     """The numbers that there are get named."""
-    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["a", "b"])))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(talk(1, ["a", "b"])))
 
     with pytest.raises(ConfigError, match="expected a step from 0 to 1, got --step 2"):
         CliRunner().invoke(show, [str(tmp_path / "a.jsonl"), "--step", "2"], catch_exceptions=False)
@@ -300,7 +292,7 @@ def test_step_that_is_not_there_is_misuse(tmp_path: Path) -> None:
 
 def test_piped_is_plain_and_colour_can_be_forced(tmp_path: Path) -> None:
     """Piped there are no escape codes; FORCE_COLOR brings them; NO_COLOR wins, and leaves nothing bold either."""
-    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["a", "bbb"])))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(talk(1, ["a", "bbb"])))
     path = tmp_path / "a.jsonl"
 
     assert "\x1b" not in run(path).stdout
@@ -310,7 +302,7 @@ def test_piped_is_plain_and_colour_can_be_forced(tmp_path: Path) -> None:
 
 def test_dumb_terminal_keeps_its_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal without escape codes is drawn as wide as it is, not as 80 columns."""
-    (tmp_path / "a.jsonl").write_text(otlp(talk(1, ["many words " * 30, "bbb"], task="word " * 40)))
+    (tmp_path / "a.jsonl").write_text(otlp_lines(talk(1, ["many words " * 30, "bbb"], task="word " * 40)))
     monkeypatch.setenv("COLUMNS", "40")
     printed = run(tmp_path / "a.jsonl", FORCE_COLOR="1", TERM="dumb").stdout
 
@@ -320,7 +312,9 @@ def test_dumb_terminal_keeps_its_width(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_run_is_chosen_by_number_or_id(tmp_path: Path) -> None:
     """Several runs: none chosen, they are listed; a number or the beginning of an id chooses one."""
-    (tmp_path / "a.jsonl").write_text(otlp(*(talk(n << 96, ["x", f"run {n}"], task=f"task {n}") for n in (10, 11))))
+    (tmp_path / "a.jsonl").write_text(
+        otlp_lines(*(talk(n << 96, ["x", f"run {n}"], task=f"task {n}") for n in (10, 11)))
+    )
     path = tmp_path / "a.jsonl"
     none, second, by_id, wrong = (run(path, *more) for more in ((), ("--run", 2), ("--run", "0000000A"), ("--run", 3)))
 
@@ -383,8 +377,7 @@ def test_file_without_a_run_is_a_failure(tmp_path: Path) -> None:
 def test_half_a_run_says_so(tmp_path: Path) -> None:
     """Where the run's own span has not come, what came is drawn, and that it is not all."""
     spans = emit(talk(1, ["Find it.", "12 * 3 = 35"]))[1:]
-    document = request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)))
-    (tmp_path / "a.json").write_text(document)
+    (tmp_path / "a.json").write_text(otlp_lines(spans))
     said = " ".join(run(tmp_path / "a.json").stdout.split())
 
     assert "no span of the run itself: perhaps not all of it has come" in said
@@ -393,7 +386,7 @@ def test_half_a_run_says_so(tmp_path: Path) -> None:
 
 def test_standard_input_is_read(tmp_path: Path) -> None:
     """`-` is a file too, as for `blamespan analyze`."""
-    result = CliRunner().invoke(show, ["-"], input=otlp(talk(1, ["a", "bbb"])))
+    result = CliRunner().invoke(show, ["-"], input=otlp_lines(talk(1, ["a", "bbb"])))
 
     assert "task: What is 12 * 3?" in result.stdout, json.dumps(result.stderr)
 
@@ -429,7 +422,7 @@ def test_claims_of_the_answer_are_followed_back(tmp_path: Path) -> None:
     given = talk(1, ANSWERED, agents=PAIR, task="36 rooms at 84.50 euros?", outcome="succeeded")
     files = [tmp_path / "lacking.jsonl", tmp_path / "given.jsonl"]
     for file, one in zip(files, (lacking, given), strict=True):
-        file.write_text(otlp(one))
+        file.write_text(otlp_lines(one))
 
     without, with_source = (run(file, "--claims").stdout for file in files)
 
@@ -443,7 +436,7 @@ def test_claims_of_the_answer_are_followed_back(tmp_path: Path) -> None:
 def test_claims_come_as_one_json_document(tmp_path: Path) -> None:
     """`--claims --json` prints chains with the spans that they go through, and nothing else."""
     pytest.importorskip("blamespan_tracer.ledger")
-    (tmp_path / "run.jsonl").write_text(otlp(talk(1, ANSWERED, agents=PAIR)))
+    (tmp_path / "run.jsonl").write_text(otlp_lines(talk(1, ANSWERED, agents=PAIR)))
 
     document = json.loads(run(tmp_path / "run.jsonl", "--claims", "--json").stdout)
 
@@ -519,7 +512,7 @@ def test_claim_of_a_step_that_breaks_a_rule_is_not_called_sourced() -> None:
 
 def test_json_needs_claims_or_advice(tmp_path: Path) -> None:
     """Without --claims or --advice there is nothing that `show` says as JSON: it names the command that does."""
-    (tmp_path / "run.jsonl").write_text(otlp(talk(1)))
+    (tmp_path / "run.jsonl").write_text(otlp_lines(talk(1)))
     answer = run(tmp_path / "run.jsonl", "--json")
 
     assert isinstance(answer.exception, ConfigError)
@@ -530,7 +523,7 @@ def test_hostile_claims_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """What a run says about values stays text: no control character passes, at any width."""
     pytest.importorskip("blamespan_tracer.ledger")
     said = [f"{HOSTILE} 4236 rooms {HOSTILE}", f"so {HOSTILE} 4236 rooms"]
-    (tmp_path / "run.jsonl").write_text(otlp(talk(1, said, agents=(HOSTILE, "b"))))
+    (tmp_path / "run.jsonl").write_text(otlp_lines(talk(1, said, agents=(HOSTILE, "b"))))
 
     for width in ("20", "80"):
         answer = run(tmp_path / "run.jsonl", "--claims", COLUMNS=width)

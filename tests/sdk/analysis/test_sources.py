@@ -14,13 +14,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.analysis.sources import Piece, pieces, spooling
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import Selection, time_of
-from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.otlp import spans_to_json
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 
@@ -40,7 +39,7 @@ def line(number: int, *, start_ns: int = NOON_NS, outcome: str = "unknown") -> s
         outcome=outcome,  # type: ignore[arg-type]
         resource={"service.name": f"team-{number}", "debug": True},
     )
-    return str(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(trace)))))
+    return spans_to_json(emit(trace))
 
 
 def write(path: Path, *lines: str) -> Path:

@@ -248,7 +248,7 @@ def test_versions_are_compared_side_by_side(tmp_path: Path) -> None:
     path = written(tmp_path / "results.jsonl", rows)
 
     last, named = run(path, "--compare", "version"), run(path, "--compare", "1.2..1.4", "--json")
-    text = run(path, "--compare", "1.3..1.4", "--format", "markdown").stdout
+    text = run(path, "--compare", "1.3..1.4", "--markdown").stdout
 
     assert "400 runs shop 1.3 and 400 shop 1.4" in last.stdout
     assert "`shop: solver, mast:FM-3.2: No or incomplete verification`" in text
@@ -262,7 +262,7 @@ def test_versions_that_do_not_differ_show_no_change(tmp_path: Path) -> None:
     """The sound twin: as many failures in both versions are no finding."""
     path = written(tmp_path / "results.jsonl", [*versioned("1.3", 12, 400), *versioned("1.4", 13, 400)])
 
-    assert "No change is significant" in run(path, "--compare", "version", "--format", "markdown").stdout
+    assert "No change is significant" in run(path, "--compare", "version", "--markdown").stdout
 
 
 @pytest.mark.parametrize("compare", ["1.3", "..1.4", "1.4..1.4"])
@@ -416,7 +416,7 @@ def test_markdown_says_who_fails_how_and_where(tmp_path: Path) -> None:
     """A comment on a pull request says how many runs failed and names the commonest kinds with an example."""
     rows = [*(row(i) for i in range(4)), *(row(i, agent="planner", mode=MISREAD) for i in range(4, 6)), silent(6)]
 
-    text = run(written(tmp_path / "a.jsonl", rows), "--format", "markdown").stdout
+    text = run(written(tmp_path / "a.jsonl", rows), "--markdown").stdout
 
     assert text.startswith("### blamespan: `a.jsonl`\n")
     assert "**6 of 6 runs failed** (100.0 %, 95 %: 61.0 to 100.0), 1 without a verdict" in text
@@ -427,7 +427,7 @@ def test_markdown_says_who_fails_how_and_where(tmp_path: Path) -> None:
 def test_markdown_obeys_nothing_a_trace_says(tmp_path: Path) -> None:
     """Links, mentions, tables, headings and HTML of a run stay in code spans, on their own line and in their cell."""
     said = "a | b `` @all [x](http://x) <img src=x>\n# Approved"
-    text = run(written(tmp_path / "a.jsonl", [row(1, agent=said, content=said)]), "--format", "markdown").stdout
+    text = run(written(tmp_path / "a.jsonl", [row(1, agent=said, content=said)]), "--markdown").stdout
     [line] = [line for line in text.splitlines() if "@all" in line]
 
     html = MarkdownIt("gfm-like", {"linkify": False}).render(text)
@@ -445,7 +445,7 @@ def test_markdown_obeys_nothing_a_trace_says(tmp_path: Path) -> None:
     [
         (("--fail-above", 70), 0),
         (("--fail-above", 60), 3),
-        (("--fail-above", 60, "--format", "markdown"), 3),
+        (("--fail-above", 60, "--markdown"), 3),
         (("--against", "same.jsonl", "--fail-if-worse"), 0),
         (("--against", "better.jsonl", "--fail-if-worse"), 3),
         (("--against", "worse.jsonl", "--fail-if-worse"), 0),
@@ -508,7 +508,7 @@ def test_agents_are_scored_by_whom_they_obey(tmp_path: Path) -> None:
     assert next((item["agent"], item["count"], item["of"]) for item in tracer["adherence"]) == ("solver", 2, 3)
     assert [adherence.share for _, adherence in summed.tally.ranked_adherence()] == [Share(2, 3), Share(1, 1)]
     assert "Whom agents obey" in page_of(summarize(rows), title="t")
-    assert "| `solver` | 3 | 66.7 % (20.8 to 93.9) |" in run(path, "--format", "markdown").stdout
+    assert "| `solver` | 3 | 66.7 % (20.8 to 93.9) |" in run(path, "--markdown").stdout
 
 
 def test_suspects_put_to_the_test_are_a_line(tmp_path: Path) -> None:

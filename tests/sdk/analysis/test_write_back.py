@@ -1,4 +1,4 @@
-"""`blamespan analyze --from URL --write-back URL` through the whole command: twice, and nothing is there twice."""
+"""`blamespan analyze URL --write-back URL` through the whole command: twice, and nothing is there twice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_spans_written_back_to_where_runs_came_from_stand_there_once() -> None:
         return Answer(b"")
 
     with served(answer) as server:
-        asked = ["analyze", "--from", f"jaeger://{server.host}/team", "--write-back", f"otlp://{server.host}", "--json"]
+        asked = ["analyze", f"jaeger://{server.host}/team", "--write-back", f"otlp://{server.host}", "--json"]
         first = subprocess.run(
             [sys.executable, "-m", "blamespan", *asked], capture_output=True, text=True, timeout=100, check=False
         )
@@ -88,7 +88,7 @@ def test_annotations_written_back_take_the_place_of_the_same(tmp_path: Path) -> 
             written.append({})
             out = str(tmp_path / f"{number}.jsonl")
             url = f"phoenix://{server.host}"
-            found = CliRunner().invoke(cli, ["analyze", "--from", url, "--write-back", url, "--out", out])
+            found = CliRunner().invoke(cli, ["analyze", url, "--write-back", url, "--out", out])
             assert (found.exit_code, found.stderr) == (0, "")
 
     assert written[0] == written[1]

@@ -197,7 +197,7 @@ print(calls)
 def test_processes_side_by_side_spend_no_call_too_many(tmp_path: Path, kind: str, limit: str, most: int) -> None:
     """Of several processes exactly as many calls are let through as a day has; where tokens count, as they allow."""
     command = [sys.executable, "-c", _PROCESS, kind, limit, str(tmp_path / "days.sqlite"), str(most)]
-    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -1,11 +1,13 @@
-"""Any order of calls does what its last line says, or says why not."""
+"""Any order of calls of `instrument()` does what its last line says, or says why not; wrong arguments are refused."""
 
 from __future__ import annotations
 
 import logging
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, requires
 from itertools import product
 from typing import Any
 
@@ -23,7 +25,9 @@ from opentelemetry.util._once import Once
 from blamespan import instrument, uninstrument
 from blamespan.errors import ConfigError
 from blamespan.instrumenting import instrument as instrumentation
+from blamespan.instrumenting.settings import CAPTURE_CONTENT
 
+STANDARD_EXPORTERS = instrumentation._standard_exporters
 STEPS = ("plain", "exporter", "embedded", "embedded exporter", "provider", "off", "program's own")
 
 
@@ -67,6 +71,13 @@ class Program:
         trace.set_tracer_provider(self.own)
         for _, instrumentor in instrumentation._instrumentors():
             instrumentor.instrument()
+
+    def written(self) -> str:
+        """Run a graph once, and return all that its agent's span says."""
+        self.arrived()
+        spans = [span for exporter in self.places.values() for span in exporter.get_finished_spans()]
+        [span] = [span for span in spans if span.name == "invoke_agent writer"]
+        return str(span.attributes)
 
     def arrived(self) -> Counter[str]:
         """Run a graph once, and count the places where its run arrived."""
@@ -188,16 +199,48 @@ def test_same_call_twice_says_nothing(program: Callable[[], Program], caplog: py
     assert (this.arrived(), caplog.records) == (Counter(["exporter"]), [])
 
 
-def test_contents_can_be_withheld_later(program: Callable[[], Program], caplog: pytest.LogCaptureFixture) -> None:
-    """`instrument(capture_content=False)` holds from then on, where spans went before."""
+def test_contents_can_be_withheld_later(
+    program: Callable[[], Program], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`instrument(capture_content=False)` holds from then on, where spans went before, whatever the variable says."""
+    monkeypatch.setenv(CAPTURE_CONTENT, "span_only")
     this = program()
     this.do("exporter")
     instrument(capture_content=False)
-    this.arrived()
 
-    [span] = [span for span in this.places["exporter"].get_finished_spans() if span.name == "invoke_agent writer"]
-    assert "hello" not in str(span.attributes)
+    assert "hello" not in this.written()
     assert "exporter=" in caplog.text
+
+
+def test_masks_reach_every_integration(program: Callable[[], Program]) -> None:
+    """What `instrument()` is told to mask is masked."""
+    this = program()
+    this.do("exporter")
+    instrument(mask=lambda text: text.replace("hello", "h*"))
+
+    assert ("hello" in this.written(), "h*" in this.written()) == (False, True)
+
+
+def test_threads_that_switch_on_at_once_switch_on_once(program: Callable[[], Program]) -> None:
+    """Several threads may call `instrument()`: one set of spans."""
+    this = program()
+    threads = [threading.Thread(target=this.do, args=["plain"]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert this.arrived() == Counter(["standard"])
+
+
+def test_disabled_sdk_records_nothing(program: Callable[[], Program], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`OTEL_SDK_DISABLED` is honoured."""
+    this = program()
+    with monkeypatch.context() as disabled:
+        disabled.setenv("OTEL_SDK_DISABLED", "true")
+
+        assert instrument(exporter=this.places["exporter"]) == []
+    assert this.arrived() == Counter()
 
 
 def test_programs_random_numbers_stay(program: Callable[[], Program]) -> None:
@@ -226,7 +269,70 @@ def test_exporter_can_be_given_again(program: Callable[[], Program], is_embedded
     assert arrived == Counter(["exporter"])
 
 
-def test_tracer_without_embedded_is_refused() -> None:
-    """An argument that would be ignored is an error."""
-    with pytest.raises(ConfigError, match="expected tracer= with embedded=True, got tracer='lexical' alone"):
-        instrument(tracer="lexical")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"tracer": "lexical"}, "expected tracer= with embedded=True, got tracer='lexical' alone"),
+        ({"mask_keys": "ssn"}, "mask_keys must be a list of names, got 'ssn'"),
+        ({}, "OTEL_TRACES_EXPORTER must name installed exporters .*got 'nope'"),
+        (
+            {"embedded": True, "tracer": "nope"},
+            "blamespan.tracers offers auto, checks, judge, language-model, lexical; got 'nope'",
+        ),
+    ],
+)
+def test_wrong_argument_is_refused_before_anything_is_switched_on(
+    program: Callable[[], Program], monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], said: str
+) -> None:
+    """What would be ignored, or fail in a background thread, is answered where it is written."""
+    this = program()
+    with monkeypatch.context() as patched:
+        patched.setattr(instrumentation, "_standard_exporters", STANDARD_EXPORTERS)
+        patched.setenv("OTEL_TRACES_EXPORTER", "nope" if not arguments else "none")
+
+        with pytest.raises(ConfigError, match=said):
+            instrument(**arguments)
+    assert this.arrived() == Counter()
+
+
+def test_exporter_beside_a_provider_needs_embedded(program: Callable[[], Program]) -> None:
+    """An argument that would be ignored is refused, and the message says what to do."""
+    this = program()
+    this.do("program's own")
+
+    with pytest.raises(ConfigError, match="exporter= needs embedded=True here"):
+        this.do("exporter")
+
+
+def test_warning_of_nothing_names_the_releases_that_extras_install(
+    program: Callable[[], Program], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no framework is installed, the log asks for what the instrumentors ask for and the extras bring."""
+    extras = [text.partition(";")[0] for text in requires("blamespan") or () if "extra == 'all'" in text]
+    named = ("agent-framework", "autogen", "langgraph")
+    needed = [next(text for text in extras if text.startswith(name)) for name in named]
+
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("opentelemetry.instrumentation.dependencies.version", version)
+    program()
+
+    assert instrument() == []
+    assert f"expected {' or '.join(needed).replace('>=', ' >= ')} in" in caplog.text
+    assert " or ".join(f"pip install 'blamespan[{name}]'" for name in named) in caplog.text
+
+
+@pytest.mark.parametrize("is_embedded", [False, True])
+def test_absent_frameworks_are_a_warning_only_where_nothing_is_judged(
+    program: Callable[[], Program],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    is_embedded: bool,
+) -> None:
+    """An embedded program judges spans of other instrumentations: that nothing is recorded would be wrong."""
+    program()
+    monkeypatch.setattr(instrumentation, "_instrumentors", lambda: iter(()))
+
+    assert instrument(embedded=is_embedded) == []
+    assert ("nothing is recorded" in caplog.text) is not is_embedded

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
 from blamespan import emit
@@ -16,12 +15,12 @@ from blamespan.analysis.sources import runs_in
 from blamespan.annotate import read_verdict
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.importing.recorded import RecordedRun
-from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.pipeline import AttributedRun, AttributedTrace, attribute_runs
 from blamespan.rebuilding.continuing import WAITS, join_parts
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import Agent, MessageActionTrace, Outcome, Step
+from tests.sdk.builders import otlp_lines
 
 
 class BlamesSaying:
@@ -203,7 +202,7 @@ def test_file_with_all_parts_is_analyzed_as_one_run(tmp_path: Path) -> None:
     """Offline likewise: the parts are one run, in whatever order they stand, and it is judged as a whole."""
     path = tmp_path / "traces.jsonl"
     spans = [*reversed([*part(1, "plan", "wrong", waits=True), *part(2, "write", task="yes")]), *part(7, "wrong")]
-    path.write_text(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))) + "\n")
+    path.write_text(otlp_lines(spans))
     runs = [run for run in runs_in([path]) if isinstance(run, RecordedRun)]
     results = [result.verdict for result in attribute_recorded(runs, BlamesSaying())]
 

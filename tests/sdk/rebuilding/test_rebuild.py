@@ -19,14 +19,14 @@ from tests.sdk.strategies import traces
 
 
 @given(traces())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_rebuild_inverts_emit(trace: MessageActionTrace) -> None:
     """A run written as spans and read back is the same run."""
     assert rebuild(emit(trace)) == trace
 
 
 @given(traces())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_rebuild_does_not_depend_on_the_order_of_arrival(trace: MessageActionTrace) -> None:
     """Spans may come in any order."""
     assert rebuild(reversed(emit(trace))) == trace

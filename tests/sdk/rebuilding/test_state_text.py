@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blamespan.rebuilding.state_text import state_lines, state_text, task_lines, unwrapped
+from blamespan.rebuilding.state_text import state_lines, state_text, task_lines
 
 HUMAN = {"type": "human", "content": "How many rooms?"}
 WRAPPED = {"lc": 1, "type": "constructor", "id": ["langchain", "HumanMessage"], "kwargs": HUMAN}
@@ -57,12 +57,6 @@ def test_state_is_told_as_lines(state: dict[str, Any], lines: list[str]) -> None
 def test_task_comes_first(state: dict[str, Any], lines: list[str]) -> None:
     """What a run is to do stands at the front without its key; what is empty says nothing of it."""
     assert task_lines(state) == lines
-
-
-def test_only_compact_json_of_a_state_is_unwrapped() -> None:
-    """What earlier versions wrote of a state is told by its form; other text, and JSON of another form, is data."""
-    assert unwrapped('{"plan":"ask","notes":["a"]}') == ["plan: ask", "notes: a"]
-    assert [unwrapped(text) for text in ('{"plan": "ask"}', '["a"]', "{}", "plan", '{"a":', '{"a":1}}')] == [None] * 6
 
 
 @given(VALUES)

@@ -26,7 +26,7 @@ def nobody_shouts(run):
 _REPORT = """
 import json
 from click.testing import CliRunner
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.findings import rules_of
 from blamespan_tracer.checks.command import checks
 from tests.tracer_model.checks.test_registry import LOUD
 

@@ -11,15 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
 from blamespan.analysis.sources import runs_in
 from blamespan.appending import append_line
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.labels.people import PersonLabel
-from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.otlp import spans_to_json
 from blamespan.spans import Span
 from blamespan_lab.learn.worker import WrittenFault
 
@@ -120,8 +118,7 @@ class LearnFolder:
             BlamespanError: if the disk is full, or the folder cannot be written any more.
         """
         if spans:
-            request = ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))
-            self._append(_RUNS, json.loads(request_to_json(request)))
+            self._append(_RUNS, json.loads(spans_to_json(spans)))
         if label is not None:
             self._labels.add(label)
         self._append(_JOURNAL, asdict(done))

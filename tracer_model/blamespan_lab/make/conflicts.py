@@ -12,10 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
 from blamespan.errors import BlamespanError, MissingExtra
-from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.otlp import spans_to_json
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Span
@@ -431,7 +429,7 @@ def generate_conflicts(recipe: ConflictRecipe, out: Path) -> dict[str, Any]:
     labels: list[RunLabel] = []
     with Recording() as recording:
         for played in show_progress(played_conflicts(recipe, recording), "playing", total=recipe.runs):
-            documents.append(request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(played.spans))))
+            documents.append(spans_to_json(played.spans))
             labels.append(played.label(recipe.name))
     tally = Counter(f"kept: {label.purpose}" for label in labels) + Counter(f"kind: {label.family}" for label in labels)
     try:

@@ -62,9 +62,8 @@ class Recurrences:
 
 def began_at(trace: MessageActionTrace) -> datetime | None:
     """Return when a run's first step began, UTC; None where no clock says so."""
-    start_ns = min((step.start_ns for step in trace.steps if step.start_ns > 0), default=0)
     try:
-        return datetime.fromtimestamp(start_ns / 1e9, UTC) if start_ns >= 10**15 else None
+        return datetime.fromtimestamp(trace.start_ns / 1e9, UTC) if trace.start_ns >= 10**15 else None
     except (ValueError, OverflowError, OSError):
         return None
 

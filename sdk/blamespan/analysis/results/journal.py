@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
 from blamespan.analysis.outcomes import Finished, Outcome
 from blamespan.analysis.results.repeats import RepeatedRun
 from blamespan.analysis.sources import Piece
 from blamespan.errors import ConfigError, NotWritten, UnreadableInput
 from blamespan.importing.parts import runs_of_spans
 from blamespan.importing.recorded import RecordedRun
-from blamespan.otlp import request_from_json, request_to_json, spans_from_proto, spans_to_proto
+from blamespan.otlp import spans_from_json, spans_to_json
 
 _Key: TypeAlias = tuple[str, int | None, int]
 
@@ -113,8 +111,7 @@ class Journal:
             self._order.setdefault(_key(outcome.piece))
             self._start = self._end
         elif isinstance(outcome, RecordedRun):
-            request = ExportTraceServiceRequest(resource_spans=spans_to_proto(outcome.spans))
-            self._write(b"W", json.dumps([outcome.source, request_to_json(request)]))
+            self._write(b"W", json.dumps([outcome.source, spans_to_json(outcome.spans)]))
         elif isinstance(outcome, UnreadableInput):
             self._write(b"D" if isinstance(outcome, RepeatedRun) else b"E", json.dumps(str(outcome)))
         else:
@@ -179,9 +176,8 @@ class Journal:
                 elif line[:1] == b"E":
                     yield JournalEntry(error=json.loads(text))
                 elif line[:1] == b"W":
-                    source, request = json.loads(text)
-                    spans = spans_from_proto(request_from_json(request).resource_spans)
-                    yield from (JournalEntry(part=run) for run in runs_of_spans(source, spans))
+                    source, document = json.loads(text)
+                    yield from (JournalEntry(part=run) for run in runs_of_spans(source, spans_from_json(document)))
 
 
 def _key(piece: Piece) -> _Key:

@@ -21,8 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from blamespan.analysis.showing.instruction_conflicts import DecidedConflict
-from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.showing.findings import DecidedConflict, KnownFailure
 from blamespan.analysis.spending import spending_of
 from blamespan.annotate import read_verifications
 from blamespan.attribution import Attribution, Cause
@@ -38,83 +37,49 @@ MAX_HEAD_CHARACTERS: Final = 500
 """How much of the task and of the decisive step's content a row quotes."""
 
 _NOTHING: Final = object()
-ROW_DEFAULTS: Final[Mapping[str, Any]] = {
-    "source": _NOTHING,
-    "trace_id": _NOTHING,
-    "outcome": "unknown",
-    "verdict": "",
-    "failure_score": 0.0,
-    "unaided_score": None,
-    "agent": None,
-    "step": None,
-    "span_id": None,
-    "mode": None,
-    "agents": [],
-    "steps": [],
-    "modes": [],
-    "step_set": [],
-    "coverage": 0.0,
-    "evidence": [],
-    "tracer": {"name": "", "version": "", "weights": ""},
-    "revision": 0,
-    "abstained": None,
-    "started": None,
-    "duration_s": None,
-    "service": None,
-    "version": None,
-    "framework": None,
-    "task": "",
-    "content": None,
-    "error": None,
-    "likeness": "",
-    "usage": None,
-    "cause": None,
-    "guard": [],
-    "verified": [],
-    "opinions": [],
-    "instruction_conflicts": [],
-    "known_failures": [],
+_NUMBER: Final = (int, float)
+_KEYS: Final[Mapping[str, tuple[Any, type | tuple[type, ...]]]] = {
+    "source": (_NOTHING, str),
+    "trace_id": (_NOTHING, str),
+    "outcome": ("unknown", str),
+    "verdict": ("", str),
+    "failure_score": (0.0, _NUMBER),
+    "unaided_score": (None, _NUMBER),
+    "agent": (None, str),
+    "step": (None, int),
+    "span_id": (None, str),
+    "mode": (None, dict),
+    "agents": ([], list),
+    "steps": ([], list),
+    "modes": ([], list),
+    "step_set": ([], list),
+    "coverage": (0.0, _NUMBER),
+    "evidence": ([], list),
+    "tracer": ({"name": "", "version": "", "weights": ""}, dict),
+    "revision": (0, int),
+    "abstained": (None, str),
+    "started": (None, str),
+    "duration_s": (None, _NUMBER),
+    "service": (None, str),
+    "version": (None, str),
+    "framework": (None, str),
+    "task": ("", str),
+    "content": (None, str),
+    "error": (None, str),
+    "likeness": ("", str),
+    "usage": (None, dict),
+    "cause": (None, dict),
+    "guard": ([], list),
+    "verified": ([], list),
+    "opinions": ([], list),
+    "instruction_conflicts": ([], list),
+    "known_failures": ([], list),
 }
-"""Every key of a row, in its order, with what stands for one that an older file lacks; `source` and `trace_id` it
-cannot lack."""
+"""Every key of a row, in its order: what stands for one that an older file lacks, and its type. `source` and `trace_id`
+it cannot lack."""
+ROW_DEFAULTS: Final[Mapping[str, Any]] = {key: default for key, (default, _) in _KEYS.items()}
+"""What stands for each key that an older file lacks, in their order."""
 
-_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
-    "source": str,
-    "trace_id": str,
-    "outcome": str,
-    "verdict": str,
-    "failure_score": (int, float),
-    "unaided_score": (int, float, type(None)),
-    "agent": (str, type(None)),
-    "step": (int, type(None)),
-    "span_id": (str, type(None)),
-    "mode": (dict, type(None)),
-    "agents": list,
-    "steps": list,
-    "modes": list,
-    "step_set": list,
-    "coverage": (int, float),
-    "evidence": list,
-    "tracer": dict,
-    "revision": int,
-    "abstained": (str, type(None)),
-    "started": (str, type(None)),
-    "duration_s": (int, float, type(None)),
-    "service": (str, type(None)),
-    "version": (str, type(None)),
-    "framework": (str, type(None)),
-    "task": str,
-    "content": (str, type(None)),
-    "error": (str, type(None)),
-    "likeness": str,
-    "usage": (dict, type(None)),
-    "cause": (dict, type(None)),
-    "guard": list,
-    "verified": list,
-    "opinions": list,
-    "instruction_conflicts": list,
-    "known_failures": list,
-}
 _COUNTED: Final = ("repeats", "succeeded", "unchanged_repeats", "unchanged_succeeded")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARQUET_MAGIC: Final = b"PAR1"
@@ -166,11 +131,10 @@ def started_at(trace: MessageActionTrace) -> str | None:
 
     A clock beyond the year 9999 is no clock.
     """
-    start_ns = min((step.start_ns for step in trace.steps if step.start_ns > 0), default=0)
-    if not start_ns:
+    if not trace.start_ns:
         return None
     try:
-        moment = _EPOCH + timedelta(microseconds=start_ns // 1_000)
+        moment = _EPOCH + timedelta(microseconds=trace.start_ns // 1_000)
     except OverflowError:
         return None
     return _iso(moment)
@@ -330,14 +294,16 @@ def _row(document: object, source: str) -> dict[str, Any]:
             f"{source}: expected a result of `blamespan analyze` (an object with 'source' and 'trace_id'), got "
             f"{str(document)[:60]!r}"
         )
-    row = {key: document.get(key) for key in ROW_DEFAULTS}
-    for key, value in row.items():
-        if value is None and ROW_DEFAULTS[key] is not _NOTHING:
-            row[key] = copy(ROW_DEFAULTS[key])
-        elif not isinstance(value, _TYPES[key]) or isinstance(value, bool):
+    row = {}
+    for key, (default, types) in _KEYS.items():
+        value = document.get(key)
+        if value is None and default is not _NOTHING:
+            value = copy(default)
+        elif not isinstance(value, types) or isinstance(value, bool):
             raise UnreadableInput(
                 f"{source}: expected a result of `blamespan analyze`, got {key} = {str(value)[:60]!r}"
             )
+        row[key] = value
     return row
 
 
@@ -413,10 +379,9 @@ def _usage_json(trace: MessageActionTrace) -> dict[str, Any] | None:
 
 
 def _duration_s(trace: MessageActionTrace) -> float | None:
-    timed = [step for step in trace.steps if step.start_ns > 0]
-    if not timed:
+    if not trace.start_ns:
         return None
-    return round((max(step.end_ns for step in timed) - min(step.start_ns for step in timed)) / 1e9, 6)
+    return round((max(step.end_ns for step in trace.steps) - trace.start_ns) / 1e9, 6)
 
 
 def _text_of(value: object) -> str | None:

@@ -11,12 +11,12 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from rich.console import Console
 from rich.text import Text
 
-from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.findings import BrokenRule
 from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.marks import line, marks_of
 from blamespan.attribution import Attribution, Evidence
@@ -46,39 +46,10 @@ _AFTER_NAME = re.compile(r"[A-Z][\w-]*\.? #?$")
 """Before a number that names something: `ICE 74`, `Invoice 7`."""
 
 
-class _ShownAncestor(Protocol):
-    """A mention, as the package that follows claims has it."""
-
-    @property
-    def mention(self) -> Any: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def sources(self) -> Sequence[int]: ...
-    @property
-    def calculation(self) -> str: ...
-    @property
-    def claim(self) -> Any: ...
-    @property
-    def confirmation(self) -> Any: ...
-    @property
-    def is_suspect(self) -> bool: ...
-
-
-class _Provenance(Protocol):
-    """What that package says of a run's answer."""
-
-    @property
-    def step(self) -> int | None: ...
-    @property
-    def claims(self) -> Sequence[int]: ...
-    @property
-    def ancestors(self) -> Sequence[_ShownAncestor]: ...
-    @property
-    def suspects(self) -> Sequence[_ShownAncestor]: ...
-
-    def chain(self, index: int) -> Sequence[_ShownAncestor]: ...
-    def is_unsupported(self, index: int) -> bool: ...
+_Provenance: TypeAlias = Any
+"""An `AnswerProvenance` of the package that follows claims, which this one does not import."""
+_Ancestor: TypeAlias = Any
+"""A mention in it, with what it goes back to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +176,7 @@ def read_answer(
     Raises:
         MissingExtra: if the package is not installed.
     """
-    provenance = cast(_Follow, load_part("follow_answer"))(trace, at_once=not may_take_long)
+    provenance = load_part("follow_answer")(trace, at_once=not may_take_long)
     return None if provenance is None else _Layout(trace, provenance, verdict, rules or ()).lay_out()
 
 
@@ -372,7 +343,7 @@ class _Layout:
             worst.append(max(own, *(worst[len(ancestors) - 1 - source] for source in ancestor.sources), 0))
         return [_STANDINGS[number] for number in reversed(worst)]
 
-    def _stand_alone(self, ancestor: _ShownAncestor) -> Standing:
+    def _stand_alone(self, ancestor: _Ancestor) -> Standing:
         """Return the standing of a mention, whatever it goes back to."""
         if ancestor.claim is None:
             return "has a source"
@@ -407,13 +378,13 @@ class _Layout:
             standing=self._standings[index],
         )
 
-    def _mention(self, ancestor: _ShownAncestor) -> ShownMention:
+    def _mention(self, ancestor: _Ancestor) -> ShownMention:
         shown = self._shown.get(id(ancestor))
         if shown is None:
             shown = self._shown[id(ancestor)] = self._show(ancestor)
         return shown
 
-    def _show(self, ancestor: _ShownAncestor) -> ShownMention:
+    def _show(self, ancestor: _Ancestor) -> ShownMention:
         mention = ancestor.mention
         is_task = mention.step < 0
         step = None if is_task else self._trace.steps[mention.step]
@@ -433,7 +404,7 @@ class _Layout:
             is_doubted=self._stand_alone(ancestor) in ("contradicted", "suspected"),
         )
 
-    def _find_contradiction(self, ancestor: _ShownAncestor, least: float) -> tuple[str, int | None]:
+    def _find_contradiction(self, ancestor: _Ancestor, least: float) -> tuple[str, int | None]:
         """Return what a source has instead of an agent's claim, and at which step; empty where none has.
 
         The ledger says so, with a surprise of *least* or more, or less where the verdict quotes both as evidence.
@@ -477,7 +448,3 @@ class _Layout:
         if end < len(text) and text[end].isalnum():
             end = next((place for place in range(end - 1, stop, -1) if text[place].isspace()), end)
         return printable(clean(text[begin:end])).strip(" *_#`-")
-
-
-class _Follow(Protocol):
-    def __call__(self, trace: MessageActionTrace, *, at_once: bool) -> _Provenance | None: ...

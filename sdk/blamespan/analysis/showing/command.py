@@ -15,8 +15,7 @@ from rich.console import Console, ConsoleDimensions
 from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import claims_as_json, print_answer, read_answer
 from blamespan.analysis.showing.drawing import Picture
-from blamespan.analysis.showing.judges import BrokenRule, rules_of
-from blamespan.analysis.showing.known_failures import known_failures_of
+from blamespan.analysis.showing.findings import BrokenRule, known_failures_of, rules_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import view_of

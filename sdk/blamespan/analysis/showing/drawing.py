@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from blamespan import conventions as words
-from blamespan.analysis.showing.judges import BrokenRule
+from blamespan.analysis.showing.findings import BrokenRule
 from blamespan.analysis.showing.legible import clean, dollars, duration, number, when
 from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.run_view import RunView, StepView

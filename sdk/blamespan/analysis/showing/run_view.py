@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from blamespan.analysis.showing.claims import ShownAnswer
-from blamespan.analysis.showing.judges import BrokenRule
-from blamespan.analysis.showing.known_failures import KnownFailure
+from blamespan.analysis.showing.findings import BrokenRule, KnownFailure
 from blamespan.analysis.showing.legible import clean
 from blamespan.analysis.showing.verdicts import order_text, without_idle_suspects
 from blamespan.analysis.spending import Spending, spending_of
@@ -208,7 +207,7 @@ def view_of(
         is_checked=rules is not None,
         answer=answer,
         known=tuple(known),
-        start_ns=min((step.start_ns for step in trace.steps if step.start_ns > 0), default=0),
+        start_ns=trace.start_ns,
         end_ns=max((step.end_ns for step in trace.steps), default=0),
         spent=spending_of(trace.steps),
     )

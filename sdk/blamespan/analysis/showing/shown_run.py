@@ -73,18 +73,23 @@ def found_runs(argument: str, store: Path | None, format_name: str | None) -> It
         BlamespanError: if the store cannot be read.
     """
     if not argument:
-        yield from _list_stored(store)
+        yield from list_stored(store)
     elif store is not None or is_stored_name(argument):
         load = cast(Callable[[str, "Path | None"], Iterator[ShownRun]], load_part("stored_trace"))
         yield from load(argument, store)
     elif (at := store_in(Path(argument))) is not None:
-        yield from _list_stored(at)
+        yield from list_stored(at)
     else:
         for item in runs_in([argument], format_name=format_name):
             yield item if isinstance(item, UnreadableInput) else _of_file(item)
 
 
-def _list_stored(store: Path | None) -> Iterator[ShownRun]:
+def list_stored(store: Path | None) -> Iterator[ShownRun]:
+    """Yield the runs of a store, the last first; None for this machine's.
+
+    Raises:
+        BlamespanError: if it cannot be read.
+    """
     ask = cast(
         "Callable[[Path | None], tuple[Path, Iterator[tuple[RecordedRun, Attribution | None]]]]",
         load_part("stored_runs"),

@@ -55,7 +55,7 @@ Example:
   blamespan analyze exports/ --json > results.jsonl
   blamespan summary results.jsonl --before 2026-11-01 --html summary.html
   blamespan summary
-  blamespan summary results.jsonl --format markdown --fail-above 10 > comment.md
+  blamespan summary results.jsonl --markdown --fail-above 10 > comment.md
 
 Exit codes: 1 where a result could not be read, 3 where more runs failed than --fail-above or --fail-if-worse allow.
 """
@@ -69,15 +69,8 @@ Exit codes: 1 where a result could not be read, 3 where more runs failed than --
 @click.option(
     "--compare", metavar="version|A..B", help="Compare the last two versions (service.version), or version B with A."
 )
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Tables, one JSON document, or Markdown as for a comment on a pull request.",
-)
-@click.option("--json", "wants_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@click.option("--markdown", "wants_markdown", is_flag=True, help="Print Markdown, as for a comment on a pull request.")
 @click.option(
     "--fail-above",
     "most_percent",
@@ -99,8 +92,8 @@ def summary(
     between: tuple[datetime, datetime] | None,
     against: tuple[str, ...],
     compare: str | None,
-    format_name: str,
     wants_json: bool,
+    wants_markdown: bool,
     most_percent: float | None,
     fails_if_worse: bool,
     html: Path | None,
@@ -118,6 +111,8 @@ def summary(
             "--fail-if-worse compares with before, got nothing to compare. Add --before, --between, --compare or "
             "--against"
         )
+    if wants_json and wants_markdown:
+        raise ConfigError("expected --json or --markdown, got both. Leave one out")
     refused: list[UnreadableInput] = []
     older = _facts(against, refused) if against else None
     summed_up = sum_up(_facts(results, refused), against=older, periods=periods, versions=versions)
@@ -132,9 +127,9 @@ def summary(
         from blamespan.analysis.summary.page import page_of  # loads Jinja, which tables do without
 
         _write(html, page_of(summed_up, title=_title(results)))
-    if wants_json or format_name == "json":
+    if wants_json:
         click.echo(json.dumps(as_document(summed_up)))
-    elif format_name == "markdown":
+    elif wants_markdown:
         click.echo(markdown_of(summed_up, title=_title(results), every=every), nl=False)
     else:
         print_summary(Console(), summed_up, every=every)

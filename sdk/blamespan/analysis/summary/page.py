@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,20 +11,21 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from blamespan.analysis.showing.html_pages import Drawing, digest_source, load_templates
-from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
 from blamespan.analysis.summary.plots import Bar, bars, change_plot, score_plot, time_plot
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import AlikeFailures, Names, Tally
 from blamespan.analysis.summary.words import (
-    chance,
-    changed,
+    adherence_rows,
+    change_row,
     date_range,
     interval,
+    name_rows,
+    notes,
     percent,
-    points,
+    reason_rows,
     remarks,
-    test,
+    tested,
     usage,
 )
 
@@ -92,7 +93,7 @@ def page_of(summary: Summary, *, title: str) -> str:
         style=Markup(style),  # noqa: S704  # ours: no text of a trace comes near
         policy=policy,
         runs=summary.runs,
-        notes=list(_list_notes(summary)),
+        notes=notes(summary),
         sections=[_describe_judge(judge) for judge in summary.judges],
     )
 
@@ -103,17 +104,6 @@ def _templates() -> Environment:
     templates.filters.update(share=percent, interval=interval, usage=usage)
     templates.globals["Share"] = Share
     return templates
-
-
-def _list_notes(summary: Summary) -> Iterator[str]:
-    if len(summary.judges) > 1:
-        yield f"{len(summary.judges)} tracers or revisions: each is counted by itself."
-    if summary.outside:
-        yield f"{summary.outside:,} runs belong to neither period, or no clock says when they began."
-    for judge in summary.only_before:
-        yield f"{judge} speaks in the older results alone: compared with nobody."
-    if summary.left_out:
-        yield f"{summary.left_out:,} results of further tracers are left out."
 
 
 def _describe_judge(judge: JudgeSummary) -> _Section:
@@ -147,34 +137,25 @@ def _show_modes(tally: Tally) -> _PagePart | None:
 
 
 def _show_names(title: str, column: str, names: Names, tally: Tally) -> _PagePart | None:
-    ranked = names.ranked()
-    if not ranked:
+    rows = name_rows(names, tally)
+    if not rows:
         return None
-    titled = [
-        (f"{count.title} ({name})" if count.title else name, Share(count.failed, tally.failed), count)
-        for name, count in ranked[:_ROWS]
-    ]
-    rows = [
-        [shown, f"{share.count:,}", percent(share.value), interval(share), f"{count.confidence:.2f}"]
-        for shown, share, count in titled
-    ]
-    plot = bars(f"{title}: share of the failed runs", [Bar(shown, share) for shown, share, _ in titled[:_BARS]])
-    caption = f"Share of {tally.failed:,} failed runs" + _more(len(ranked) - len(rows))
-    return _PagePart(title, plot, _PageTable([column, "Failed", "Share, %", "95 %", "Confidence"], rows, caption))
+    plot = bars(f"{title}: share of the failed runs", [Bar(shown, share) for shown, share, _ in rows[:_BARS]])
+    caption = f"Share of {tally.failed:,} failed runs" + _more(len(rows) - _ROWS)
+    header = [column, "Failed", "Share, %", "95 %", "Confidence"]
+    return _PagePart(title, plot, _PageTable(header, [cells for *_, cells in rows[:_ROWS]], caption))
 
 
 def _show_adherence(tally: Tally) -> _PagePart | None:
-    ranked = tally.ranked_adherence()
-    if not ranked:
+    rows = adherence_rows(tally)
+    if not rows:
         return None
-    shown = [(name, adherence.share) for name, adherence in ranked[:_ROWS]]
-    rows = [
-        [name, f"{share.total:,}", f"{share.count:,}", percent(share.value), interval(share)] for name, share in shown
-    ]
     title = "Whom agents obey where instructions disagree"
-    plot = bars("Share of conflicts in which the higher instruction was kept", [Bar(*bar) for bar in shown[:_BARS]])
-    caption = "Instructions that disagree, and how often the higher one was kept" + _more(len(ranked) - len(rows))
-    return _PagePart(title, plot, _PageTable(["Agent", "Conflicts", "Kept", "Share, %", "95 %"], rows, caption))
+    bars_of_conflicts = [Bar(name, share) for name, share, _ in rows[:_BARS]]
+    plot = bars("Share of conflicts in which the higher instruction was kept", bars_of_conflicts)
+    caption = "Instructions that disagree, and how often the higher one was kept" + _more(len(rows) - _ROWS)
+    header = ["Agent", "Conflicts", "Kept", "Share, %", "95 %"]
+    return _PagePart(title, plot, _PageTable(header, [cells for *_, cells in rows[:_ROWS]], caption))
 
 
 def _show_times(tally: Tally) -> _PagePart | None:
@@ -217,39 +198,22 @@ def _group_failures(tally: Tally) -> _Groups | None:
 def _show_changes(judge: JudgeSummary) -> _PagePart | None:
     if judge.before is None and judge.after is None:
         return None
-    if not judge.changes or judge.before is None or judge.after is None:
+    if not (said := tested(judge)):
         return _PagePart("Change", remark="Nothing to compare: this tracer judged runs on one side only.")
     shown = judge.changes[:_ROWS]
-    rows = [
-        [
-            changed(change),
-            percent(change.before.value),
-            percent(change.after.value),
-            points(change),
-            chance(change.corrected),
-            test(change),
-        ]
-        for change in shown
-    ]
-    sure = sum(change.is_significant for change in judge.changes)
-    caption = (
-        f"{judge.before.runs:,} runs {judge.sides[0]}, {judge.after.runs:,} {judge.sides[1]}. "
-        f"{sure} of {len(judge.changes)} comparisons "
-        f"are significant at {SIGNIFICANT} ({METHODS}, corrected by {CORRECTION}); these are bold"
-        + _more(len(judge.changes) - _ROWS)
-    )
+    caption = f"{said}; these are bold{_more(len(judge.changes) - _ROWS)}"
     header = ["Share of runs", *(side.capitalize() for side in judge.sides), "Points (95 %)", "p, corrected", "Test"]
-    table = _PageTable(header, rows, caption, [change.is_significant for change in shown])
+    strong = [change.is_significant for change in shown]
+    table = _PageTable(header, list(map(change_row, shown)), caption, strong)
     return _PagePart("Change", change_plot("Change of each share, in points", shown[:_BARS]), table)
 
 
 def _show_reasons(tally: Tally) -> _PagePart | None:
-    ranked = tally.reasons.ranked()
-    if not ranked:
+    rows = reason_rows(tally)
+    if not rows:
         return None
-    rows = [[reason, f"{count.failed:,}"] for reason, count in ranked[:_ROWS]]
-    caption = f"{tally.abstained:,} runs without a verdict" + _more(len(ranked) - len(rows))
-    return _PagePart("Why there is no verdict", table=_PageTable(["Reason", "Runs"], rows, caption))
+    caption = f"{tally.abstained:,} runs without a verdict" + _more(len(rows) - _ROWS)
+    return _PagePart("Why there is no verdict", table=_PageTable(["Reason", "Runs"], rows[:_ROWS], caption))
 
 
 def _more(hidden: int) -> str:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
 from blamespan.analysis.summary.words import (
+    adherence_rows,
     alike,
-    chance,
-    changed,
+    change_row,
     date_range,
     interval,
+    name_rows,
+    notes,
     percent,
-    points,
+    reason_rows,
     remarks,
-    test,
+    tested,
     usage,
 )
 from blamespan.guarding.decisions import ACTIONS
@@ -38,16 +40,10 @@ def print_summary(console: Console, summary: Summary, *, every: bool) -> None:
         every: Leave nothing out of the tables.
     """
     most = None if every else _ROWS
-    if len(summary.judges) > 1:
-        console.print(f"{len(summary.judges)} tracers or revisions; each is counted by itself\n", style="bold")
     for judge_summary in summary.judges:
         _print_judge(console, judge_summary, most)
-    for judge in summary.only_before:
-        console.print(Text(f"{judge} speaks in the older results alone: compared with nobody"))
-    if summary.outside:
-        console.print(f"{summary.outside:,} runs belong to neither period, or no clock says when they began")
-    if summary.left_out:
-        console.print(f"{summary.left_out:,} results of further tracers are left out: summarize fewer at a time")
+    for note in notes(summary):
+        console.print(Text(note))
 
 
 def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> None:
@@ -73,46 +69,17 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
     _print_names(console, "agent", tally.agents, tally, most)
     _print_names(console, "no agent, but", tally.causes, tally, most)
     _print_names(console, "error mode", tally.modes, tally, most)
-    _print_adherence(console, tally, most)
-    _print_reasons(console, tally, most)
+    header = ("instructions disagree", "conflicts", "kept the higher", "share", "95 %")
+    _print_rows(console, header, [cells for *_, cells in adherence_rows(tally)], most)
+    _print_rows(console, ("why there is no verdict", "runs"), reason_rows(tally), most)
     _print_alike(console, tally, most)
     _print_changes(console, judge, most)
     console.print()
 
 
 def _print_names(console: Console, title: str, names: Names, tally: Tally, most: int | None) -> None:
-    ranked = names.ranked()
-    if not ranked:
-        return
-    table = _table(title, "failed", "share", "95 %", "confidence")
-    for name, count in ranked[:most]:
-        share = Share(count.failed, tally.failed)
-        shown = f"{count.title} ({name})" if count.title else name
-        cells = (f"{count.failed:,}", percent(share.value), interval(share), f"{count.confidence:.2f}")
-        table.add_row(Text(shown), *cells)
-    _print_table(console, table, len(ranked) - table.row_count)
-
-
-def _print_adherence(console: Console, tally: Tally, most: int | None) -> None:
-    ranked = tally.ranked_adherence()
-    if not ranked:
-        return
-    table = _table("instructions disagree", "conflicts", "kept the higher", "share", "95 %")
-    for name, adherence in ranked[:most]:
-        share = adherence.share
-        cells = (f"{adherence.conflicts:,}", f"{adherence.kept:,}", percent(share.value), interval(share))
-        table.add_row(Text(name), *cells)
-    _print_table(console, table, len(ranked) - table.row_count)
-
-
-def _print_reasons(console: Console, tally: Tally, most: int | None) -> None:
-    ranked = tally.reasons.ranked()
-    if not ranked:
-        return
-    table = _table("why there is no verdict", "runs")
-    for reason, count in ranked[:most]:
-        table.add_row(Text(reason), f"{count.failed:,}")
-    _print_table(console, table, len(ranked) - table.row_count)
+    rows = [cells for *_, cells in name_rows(names, tally)]
+    _print_rows(console, (title, "failed", "share", "95 %", "confidence"), rows, most)
 
 
 def _print_alike(console: Console, tally: Tally, most: int | None) -> None:
@@ -139,40 +106,33 @@ def _print_alike(console: Console, tally: Tally, most: int | None) -> None:
 def _print_changes(console: Console, judge: JudgeSummary, most: int | None) -> None:
     if judge.before is None and judge.after is None:
         return
-    if judge.before is None or judge.after is None or not judge.changes:
+    if not (said := tested(judge)):
         side = "earlier" if judge.before is None else "later"
         console.print(f"\nnothing to compare: this tracer judged no {side} run", style="yellow")
         return
-    sure = sum(change.is_significant for change in judge.changes)
-    sides = f"{judge.before.runs:,} runs {judge.sides[0]} and {judge.after.runs:,} {judge.sides[1]}"
-    tested = (
-        f"{sure} of {len(judge.changes)} comparisons significant at {SIGNIFICANT}: {METHODS}, corrected by {CORRECTION}"
-    )
-    console.print(Text(f"\nchange, {sides}: {tested}", style="dim"), soft_wrap=True)
-    table = _table("share of runs", *judge.sides, "points (95 %)", "p corrected", "test")
-    for change in judge.changes[:most]:
-        style = "bold" if change.is_significant else ""
-        cells = (
-            percent(change.before.value),
-            percent(change.after.value),
-            points(change),
-            chance(change.corrected),
-            test(change),
-        )
-        table.add_row(Text(changed(change)), *cells, style=style)
-    _print_table(console, table, len(judge.changes) - table.row_count)
+    console.print(Text(f"\nchange, {said}", style="dim"), soft_wrap=True)
+    header = ("share of runs", *judge.sides, "points (95 %)", "p corrected", "test")
+    strong = [change.is_significant for change in judge.changes]
+    _print_rows(console, header, list(map(change_row, judge.changes)), most, strong)
 
 
-def _table(first: str, *others: str) -> Table:
+def _print_rows(
+    console: Console,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    most: int | None,
+    strong: Sequence[bool] = (),
+) -> None:
+    """Print the first rows as a table, those that *strong* marks in bold; nothing where there are none."""
+    if not rows:
+        return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(first, overflow="fold")
-    for name in others:
+    table.add_column(header[0], overflow="fold")
+    for name in header[1:]:
         table.add_column(Text(name), justify="right", no_wrap=True)
-    return table
-
-
-def _print_table(console: Console, table: Table, hidden: int) -> None:
+    for index, (first, *others) in enumerate(rows[:most]):
+        table.add_row(Text(first), *others, style="bold" if strong and strong[index] else "")
     console.print()
     console.print(table)
-    if hidden > 0:
-        console.print(f"{hidden:,} more: --all shows them", style="dim")
+    if len(rows) > table.row_count:
+        console.print(f"{len(rows) - table.row_count:,} more: --all shows them", style="dim")

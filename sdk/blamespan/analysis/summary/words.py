@@ -1,12 +1,12 @@
-"""How a summary says its figures, in the terminal and on the page alike."""
+"""How a summary says its figures and fills its tables, in the terminal and on the page alike."""
 
 from __future__ import annotations
 
 from blamespan.analysis.showing.legible import dollars
-from blamespan.analysis.summary.change import ShareChange
+from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT, ShareChange
 from blamespan.analysis.summary.statistics import Share
-from blamespan.analysis.summary.summary import JudgeSummary
-from blamespan.analysis.summary.tally import AlikeFailures, Tally
+from blamespan.analysis.summary.summary import JudgeSummary, Summary
+from blamespan.analysis.summary.tally import AlikeFailures, Names, Tally
 
 _FEW = 30
 """Below that many failed runs the ranking of agents and modes is mostly chance."""
@@ -32,11 +32,6 @@ def points(change: ShareChange) -> str:
 def chance(value: float) -> str:
     """Format a p value."""
     return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def test(change: ShareChange) -> str:
-    """Name the test in a word."""
-    return "Fisher" if change.method.startswith("Fisher") else "z"
 
 
 def changed(change: ShareChange) -> str:
@@ -86,3 +81,58 @@ def usage(tally: Tally) -> str:
     if tally.unpriced:
         parts.append(f"{tally.unpriced:,} runs with a model of no known price")
     return "; ".join(parts)
+
+
+def notes(summary: Summary) -> list[str]:
+    """List what concerns all of a summary."""
+    said = []
+    if len(summary.judges) > 1:
+        said.append(f"{len(summary.judges)} tracers or revisions: each is counted by itself.")
+    if summary.outside:
+        said.append(f"{summary.outside:,} runs belong to neither period, or no clock says when they began.")
+    said += [f"{judge} speaks in the older results alone: compared with nobody." for judge in summary.only_before]
+    if summary.left_out:
+        said.append(f"{summary.left_out:,} results of further tracers are left out: summarize fewer at a time.")
+    return said
+
+
+def name_rows(names: Names, tally: Tally) -> list[tuple[str, Share, list[str]]]:
+    """List names, most first: each with its share of the failed runs, and as a row with its confidence."""
+    rows = []
+    for name, count in names.ranked():
+        shown, share = f"{count.title} ({name})" if count.title else name, Share(count.failed, tally.failed)
+        cells = [shown, f"{share.count:,}", percent(share.value), interval(share), f"{count.confidence:.2f}"]
+        rows.append((shown, share, cells))
+    return rows
+
+
+def adherence_rows(tally: Tally) -> list[tuple[str, Share, list[str]]]:
+    """List whom agents obey where instructions disagree: each with how often it was the higher, and as a row."""
+    shares = [(name, adherence.share) for name, adherence in tally.ranked_adherence()]
+    return [
+        (name, share, [name, f"{share.total:,}", f"{share.count:,}", percent(share.value), interval(share)])
+        for name, share in shares
+    ]
+
+
+def reason_rows(tally: Tally) -> list[list[str]]:
+    """List why there was no verdict, and how often."""
+    return [[reason, f"{count.failed:,}"] for reason, count in tally.reasons.ranked()]
+
+
+def change_row(change: ShareChange) -> list[str]:
+    """Return a change as a row: what, both shares, their difference, its p value and the test."""
+    test = "Fisher" if change.method.startswith("Fisher") else "z"
+    shares = (percent(change.before.value), percent(change.after.value))
+    return [changed(change), *shares, points(change), chance(change.corrected), test]
+
+
+def tested(judge: JudgeSummary) -> str:
+    """Say what was compared, how, and how much of it is sure; empty where nothing can be compared."""
+    if judge.before is None or judge.after is None or not judge.changes:
+        return ""
+    sure = sum(change.is_significant for change in judge.changes)
+    return (
+        f"{judge.before.runs:,} runs {judge.sides[0]} and {judge.after.runs:,} {judge.sides[1]}: {sure} of "
+        f"{len(judge.changes)} comparisons significant at {SIGNIFICANT}: {METHODS}, corrected by {CORRECTION}"
+    )

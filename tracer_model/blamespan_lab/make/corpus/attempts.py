@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
 from blamespan.injecting.injection import Injection
 from blamespan.intercepting.boundaries import Mechanism, PlannedFault
-from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.otlp import spans_to_json
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan_lab.make.corpus.balance import CandidateRun, Floats, measure_imbalance, relative_position
 from blamespan_lab.make.corpus.recipe import Block, CorpusRecipe
@@ -314,4 +312,4 @@ def _candidate(run: Recorded, imbalance: Iterable[float]) -> CandidateRun:
 
 def _document(run: Recorded) -> str:
     spans = [span_from_sdk(span) for span in run.spans]
-    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans)))
+    return spans_to_json(spans)

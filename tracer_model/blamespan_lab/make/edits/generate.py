@@ -12,11 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
-from blamespan.otlp import request_to_json, spans_to_proto
+from blamespan.otlp import spans_to_json
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.console import show_progress
@@ -334,7 +332,7 @@ def _random_stream(recipe: EditRecipe, trace: MessageActionTrace, purpose: str) 
 
 
 def _write_document(trace: MessageActionTrace) -> str:
-    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(trace))))
+    return spans_to_json(emit(trace))
 
 
 def _label_pair(recipe: EditRecipe, pair: Pair) -> Iterator[tuple[MessageActionTrace, RunLabel]]:

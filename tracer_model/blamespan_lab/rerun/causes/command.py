@@ -184,19 +184,14 @@ def verify(
 
 def _write_spans(out: Path, run: ReplayableRun, verdict: Attribution) -> None:
     """Write the run's spans with the later verdict on them, and the span that stands for it, as OTLP-JSON lines."""
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
     from blamespan.annotate import annotate, verdict_span, without_verdict
-    from blamespan.otlp import request_to_json, spans_to_proto
+    from blamespan.otlp import spans_to_json
     from blamespan.rebuilding.emit import emit
     from blamespan.rebuilding.runs import split_runs
 
     [spans] = [run.spans] if run.spans is not None else split_runs(emit(run.recorded.trace))
     spans = replace(spans, spans=tuple(map(without_verdict, spans.spans)))
-    lines = [
-        request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(part)))
-        for part in (annotate(spans, verdict), [verdict_span(spans, verdict)])
-    ]
+    lines = [spans_to_json(part) for part in (annotate(spans, verdict), [verdict_span(spans, verdict)])]
     try:
         out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:

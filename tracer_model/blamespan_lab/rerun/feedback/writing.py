@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 
 from blamespan import conventions as words
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.findings import rules_of
 from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import Attribution, Contradicted, Evidence
 from blamespan.taxonomy import ErrorMode, canonical

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from blamespan.analysis.showing.judges import rules_of
+from blamespan.analysis.showing.findings import rules_of
 from blamespan.attribution import Attribution
 from blamespan.testing import Finding
 from blamespan.trace import MessageActionTrace
