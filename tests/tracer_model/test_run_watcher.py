@@ -162,10 +162,10 @@ def test_checks_of_steps_are_those_that_need_no_end() -> None:
 
 
 def test_time_of_a_step_does_not_grow_with_the_run() -> None:
-    """The last hundred of 600 steps take no more than thrice what the first hundred take."""
+    """The last hundred of 400 steps take no more than thrice what the first hundred take."""
     watching = watcher({"suspicion": 0.5}, {"unsupported_reaches": 2}, {"check": "sum-holds"})
     times: list[float] = []
-    for number in range(600):
+    for number in range(400):
         began = time.process_time()
         say(watching, "abc"[number % 3], f"Box {number} weighs {number % 90 + 10} kg, so we go on.")
         times.append(time.process_time() - began)
