@@ -94,10 +94,10 @@ def _describe(path: Path) -> dict[str, Any]:
         },
         "labels": len(labels),
         "unreadable_labels": len(refused),
-        "usual_course": _describe_head(path.parent / USUAL_COURSE_FILE, "usual_figures"),
-        "outcome_heads": [_describe_head(head, "outcome_figures") for head in sorted(path.parent.glob(OUTCOME_HEADS))],
-        "step_heads": [_describe_head(head, "step_figures") for head in sorted(path.parent.glob(STEP_HEADS))],
-        "judge_heads": [_describe_head(head, "judge_figures") for head in sorted(path.parent.glob(JUDGE_HEADS))],
+        "usual_course": _describe_head(path.parent / USUAL_COURSE_FILE, "usual_courses"),
+        "outcome_heads": [_describe_head(head, "outcome_head") for head in sorted(path.parent.glob(OUTCOME_HEADS))],
+        "step_heads": [_describe_head(head, "step_head") for head in sorted(path.parent.glob(STEP_HEADS))],
+        "judge_heads": [_describe_head(head, "judge_head") for head in sorted(path.parent.glob(JUDGE_HEADS))],
     }
 
 
@@ -124,11 +124,13 @@ def _close(path: Path, incident_id: str) -> None:
 
 
 def _describe_head(path: Path, part: str) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
     try:
-        read = load_part(part)(path)
+        head = load_part(part)(path)
     except BlamespanError as error:
         return {"path": str(path), "is_in_use": False, "error": str(error)}
-    return None if read is None else {"path": str(path), "is_in_use": read[0], **read[1]}
+    return {"path": str(path), "is_in_use": head.is_better, **head.figures}
 
 
 def _format_head(head: dict[str, Any] | None, how: str, describe: Callable[[dict[str, Any]], str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +13,7 @@ from blamespan.guarding.decisions import ProposedStep
 from blamespan.guarding.policy import parse_policy
 from blamespan.guarding.watching import RunFinding
 from blamespan.trace import MessageActionTrace
+from blamespan_tracer import run_watcher
 from blamespan_tracer.run_watcher import RunWatcher, checks_of_steps
 
 TASK = "Order 48213 has 37 boxes. How many are in two such orders?"
@@ -162,10 +162,10 @@ def test_checks_of_steps_are_those_that_need_no_end() -> None:
 
 
 def test_time_of_a_step_does_not_grow_with_the_run() -> None:
-    """The last hundred of 600 steps take no more than thrice what the first hundred take."""
+    """The last hundred of 400 steps take no more than thrice what the first hundred take."""
     watching = watcher({"suspicion": 0.5}, {"unsupported_reaches": 2}, {"check": "sum-holds"})
     times: list[float] = []
-    for number in range(600):
+    for number in range(400):
         began = time.process_time()
         say(watching, "abc"[number % 3], f"Box {number} weighs {number % 90 + 10} kg, so we go on.")
         times.append(time.process_time() - began)
@@ -181,8 +181,8 @@ def test_known_failure_is_a_sign_at_its_step(monkeypatch: pytest.MonkeyPatch) ->
         shows = "refund" in trace.steps[first].content
         return [SimpleNamespace(schema=one, score=0.9, step=first) for one in schemata if shows]
 
-    module = SimpleNamespace(schemata_in_use=lambda: (schema,), match_schemata=match)
-    monkeypatch.setitem(sys.modules, "blamespan_tracer.schemata", module)
+    monkeypatch.setattr(run_watcher, "schemata_in_use", lambda: (schema,))
+    monkeypatch.setattr(run_watcher, "match_schemata", match)
     watching = watcher({"schema": "late-*"})
 
     assert [finding.name for finding in say(watching, "a", "I refund it later.")] == ["late-refund"]

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,6 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.weights_file import read_weights
 
 _log = logging.getLogger(__name__)
-
-Figures: TypeAlias = tuple[bool, Mapping[str, Any]]
-"""Whether a head is better than the tracer, and what was measured when it was learnt."""
 
 
 class Head(Protocol):
@@ -167,16 +164,3 @@ def _list_new_agents(head: Head, trace: MessageActionTrace) -> list[str]:
     """List the agents of a run that a head was not learnt of; none where it does not say of whom it was."""
     known = head.figures.get("agents")
     return [agent for agent in list_agents(trace) if agent not in known] if known else []
-
-
-def read_figures(path: Path, load: Callable[[Path], Head]) -> Figures | None:
-    """Return what the head in a file says of itself; None where there is no file.
-
-    Args:
-        path: Of the file.
-        load: As for `load_in_use`.
-    """
-    if not path.exists():
-        return None
-    head = load(path)
-    return head.is_better, head.figures

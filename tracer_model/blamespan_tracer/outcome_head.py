@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.trace import MessageActionTrace, Step
-from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
+from blamespan_tracer.heads import load_head, load_in_use
 from blamespan_tracer.tokens import joint_hash, token_hashes
 from blamespan_tracer.weights_file import write_weights
 
@@ -234,12 +234,3 @@ def outcome_heads_in_use() -> tuple[OutcomeHead, ...]:
         TracerUnavailable: if the file is missing or damaged.
     """
     return load_in_use(_VARIABLE, _FILES, OutcomeHead.load)
-
-
-def read_outcome_figures(path: Path) -> Figures | None:
-    """Return whether the head in a file is better than the tracer, and what was measured; None where there is no file.
-
-    Raises:
-        TracerUnavailable: if it is damaged.
-    """
-    return read_figures(path, OutcomeHead.load)

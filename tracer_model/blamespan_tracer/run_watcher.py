@@ -16,8 +16,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +36,7 @@ from blamespan_tracer.checks.messages import MESSAGE_CHECKS
 from blamespan_tracer.checks.reading import ReadStep, StepReader
 from blamespan_tracer.ledger import Claim, HeldStep, LedgerReader
 from blamespan_tracer.ledger.ledger import TASK
+from blamespan_tracer.schemata import SchemaMatch, match_schemata, schemata_in_use
 
 _LATEST = 4
 """Steps before the one that is examined that checks see."""
@@ -340,7 +339,7 @@ def _choose_checks(rules: Sequence[FindingRule]) -> tuple[Check, ...]:
     return tuple(check for name, check in known.items() if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def _choose_schemata(rules: Sequence[FindingRule]) -> Callable[[MessageActionTrace, int], Sequence[Any]] | None:
+def _choose_schemata(rules: Sequence[FindingRule]) -> Callable[[MessageActionTrace, int], list[SchemaMatch]] | None:
     """Return what finds the known failures that rules name in the steps of a run from one on; None where none does.
 
     Raises:
@@ -349,13 +348,7 @@ def _choose_schemata(rules: Sequence[FindingRule]) -> Callable[[MessageActionTra
     patterns = [rule.schema for rule in rules if rule.schema is not None]
     if not patterns:
         return None
-    try:
-        schemata = import_module("blamespan_tracer.schemata")
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"[[findings]]: schema {patterns[0]!r} needs known failures, got none: none are kept"
-        ) from error
-    known = schemata.schemata_in_use()
+    known = schemata_in_use()
     for pattern in patterns:
         if "*" not in pattern and not any(fnmatchcase(schema.name, pattern) for schema in known):
             names = [schema.name for schema in known]
@@ -363,7 +356,7 @@ def _choose_schemata(rules: Sequence[FindingRule]) -> Callable[[MessageActionTra
             nearest = f"Nearest known: {near[0]!r}" if near else "None is known: add one with `blamespan schemata add`"
             raise ConfigError(f"[[findings]]: schema {pattern!r} is no known failure. {nearest}")
     chosen = [schema for schema in known if any(fnmatchcase(schema.name, pattern) for pattern in patterns)]
-    return lambda trace, first: schemata.match_schemata(trace, chosen, first=first)
+    return lambda trace, first: match_schemata(trace, chosen, first=first)
 
 
 def _content(step: ProposedStep) -> str:

@@ -25,7 +25,7 @@ from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
 from blamespan_tracer.auto.step_model import EVIDENCE_FEATURES, evidence_features
 from blamespan_tracer.auto.step_prior import PRIOR_FEATURES, StepPrior, prior_features
 from blamespan_tracer.checks.usual_course import PREFIX, Kind
-from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
+from blamespan_tracer.heads import load_head, load_in_use
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import write_weights
 
@@ -208,12 +208,3 @@ def step_heads_in_use() -> tuple[StepHead, ...]:
         TracerUnavailable: if the file is missing or damaged.
     """
     return load_in_use(_VARIABLE, _FILES, StepHead.load)
-
-
-def read_step_figures(path: Path) -> Figures | None:
-    """Return whether the head in a file is better than the tracer, and what was measured; None where there is no file.
-
-    Raises:
-        TracerUnavailable: if it is damaged.
-    """
-    return read_figures(path, StepHead.load)

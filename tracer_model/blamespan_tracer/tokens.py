@@ -4,7 +4,7 @@ All that reads words of a run cuts them here. There are two cuts, as two sets of
 
 - `find_words` cuts a text into words, identifiers, numbers and the few marks that say something. Checks and quotes
   are made of them.
-- `tokens_of` cuts many texts into hashes: of runs of letters, runs of digits and marks, without case. The lexicon
+- `token_hashes` cuts a text into hashes: of runs of letters, runs of digits and marks, without case. The lexicon
   knows tokens by these hashes, which are the same on every machine and in every process.
 """
 
@@ -13,16 +13,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Hashes: TypeAlias = NDArray[np.uint32]
-Places: TypeAlias = NDArray[np.int64]
 
 MAX_TEXT_CHARS = 8_000
 """Of a longer text the first and last half of this many characters are read; 97 % of AEGIS's messages fit."""
@@ -123,36 +120,9 @@ def _word_pattern(names: tuple[str, ...], is_ascii: bool) -> re.Pattern[str]:
     return re.compile(rf"(?i:(?<!\w)(?:{longest_first})(?!\w))|{plain.pattern}", plain.flags & re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """The tokens of N texts, text by text, in order.
-
-    Dims: T tokens of all texts.
-
-    Attributes:
-        hashes: (T,) what each is.
-        sizes: (N,) how many tokens each text has.
-    """
-
-    hashes: Hashes
-    sizes: Places
-
-    @property
-    def texts(self) -> Places:
-        """Return which text each token is of: (T,), ascending."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
-
-
 def token_hashes(text: str) -> Hashes:
-    """Hash the tokens of one text, in order."""
-    return tokens_of([text]).hashes
-
-
-def tokens_of(texts: Sequence[str]) -> Tokens:
-    """Find the tokens of many texts."""
-    hashes = [list(map(_hash, _find_tokens(text))) for text in texts]
-    sizes = np.array([len(of_text) for of_text in hashes], np.int64)
-    return Tokens(np.fromiter(chain.from_iterable(hashes), np.uint32, int(sizes.sum())), sizes)
+    """Hash the tokens of a text, in order."""
+    return np.array(list(map(_hash, _find_tokens(text))), np.uint32)
 
 
 def _find_tokens(text: str) -> list[str]:

@@ -151,7 +151,7 @@ def test_hostile_texts_are_matched_within_bounds(text: str) -> None:
 
 
 def test_a_hundred_schemata_on_two_hundred_steps_take_milliseconds() -> None:
-    """Holding a run that is read against all of them is one product of matrices."""
+    """Holding a run that is read against all of them is cheap."""
     from blamespan_tracer.schemata.matching import match_findings
 
     messages = [

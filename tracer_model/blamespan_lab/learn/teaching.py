@@ -30,8 +30,8 @@ from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
 from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, UsualCourses
 from blamespan_tracer.heads import name_for_team
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE, read_outcome_figures
-from blamespan_tracer.step_head import STEP_HEAD_FILE, read_step_figures
+from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE, OutcomeHead
+from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
 
 if TYPE_CHECKING:
     from blamespan_lab.learn.language_model import TaughtModel
@@ -281,9 +281,8 @@ def _put_into_use(folder: Path, files: Sequence[str]) -> Path:
             if name == USUAL_COURSE_FILE:
                 _read_courses(place / name).adding(UsualCourses.load(folder / name)).save(fresh)
             else:
-                read = read_step_figures if name == STEP_HEAD_FILE else read_outcome_figures
-                _, figures = read(folder / name) or (False, {})
-                used_as = name_for_team(name, figures["agents"])
+                load = StepHead.load if name == STEP_HEAD_FILE else OutcomeHead.load
+                used_as = name_for_team(name, load(folder / name).figures["agents"])
                 shutil.copyfile(folder / name, fresh)
             fresh.replace(place / used_as)
     except OSError as error:

@@ -398,7 +398,7 @@ def _measure(
     penalty: float,
     failure_separation: float,
 ) -> LexicalFigures:
-    answers = decide(probabilities, thresholds)
+    answers = [decide(of_run, thresholds) for of_run in probabilities]
     pairs = [run.pairs for run in held_out]
     return LexicalFigures(
         n=len(held_out),
@@ -438,7 +438,7 @@ def choose_thresholds(runs: Sequence[Floats], labels: Sequence[frozenset[Pair]])
     """
 
     def score(thresholds: Thresholds) -> float:
-        return mean_f1(labels, decide(runs, thresholds))
+        return mean_f1(labels, [decide(run, thresholds) for run in runs])
 
     # One after the other: the two barely interact, and a grid of both would take minutes.
     mode = max((float(mode) for mode in _MODE_GRID), key=lambda mode: score(Thresholds(mode, 0.5)))

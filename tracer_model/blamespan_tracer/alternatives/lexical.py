@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -17,8 +17,8 @@ from blamespan.taxonomy import AEGIS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.abstention import NO_TEXT, abstention_reason
 from blamespan_tracer.alternatives.evidence import quote_steps
-from blamespan_tracer.alternatives.features import AgentFeatures, in_batches, read_batch
-from blamespan_tracer.alternatives.lexicon import AgentScores, Lexicon
+from blamespan_tracer.alternatives.features import agent_features
+from blamespan_tracer.alternatives.lexicon import Lexicon
 from blamespan_tracer.modes import can_show
 from blamespan_tracer.numeric import sigmoid
 
@@ -46,54 +46,6 @@ class Thresholds:
     agent: float
 
 
-@dataclass(frozen=True, slots=True)
-class _SuspectAgent:
-    """One agent's scores, as probabilities and as shares of its own steps."""
-
-    features: AgentFeatures
-    scores: AgentScores
-    probabilities: Floats  # (K,)
-    shares: list[float]  # (S,)
-
-
-@dataclass(frozen=True, slots=True)
-class _LexicalRun:
-    """One run before its verdict.
-
-    Attributes:
-        trace: The run.
-        suspects: Who can be blamed.
-        shares: Of every step, up to a common factor; empty where there is no verdict.
-        log_odds: Of the most suspected agent being at fault.
-        why_not: Why there is no verdict.
-    """
-
-    trace: MessageActionTrace
-    suspects: Sequence[_SuspectAgent]
-    shares: list[float]
-    log_odds: float
-    why_not: str | None
-
-    @property
-    def probabilities(self) -> Floats:
-        """Return those of all suspects, (A, K)."""
-        return np.stack([suspect.probabilities for suspect in self.suspects])
-
-    @classmethod
-    def of(cls, trace: MessageActionTrace, suspects: Sequence[_SuspectAgent]) -> _LexicalRun:
-        """Share the blame over the steps of *suspects*."""
-        why_not = abstention_reason(trace) or (None if suspects else NO_TEXT)
-        if why_not is not None:
-            return cls(trace, suspects, [], 0.0, why_not)
-        shares = [0.0] * len(trace.steps)
-        log_odds = max(float(suspect.scores.logits[-1]) for suspect in suspects)
-        for suspect in suspects:
-            odds = max(math.exp(float(suspect.scores.logits[-1]) - log_odds), _LEAST)
-            for step, share in zip(suspect.scores.steps, suspect.shares, strict=True):
-                shares[step] = odds * max(share, _LEAST)
-        return cls(trace, suspects, shares, log_odds, None)
-
-
 class LexicalTracer:
     """Attributes runs by hashed words, weighed by what AEGIS's labelled faults taught.
 
@@ -109,7 +61,7 @@ class LexicalTracer:
       words of the others, all that is read here, say nothing about it.
     - Modes are AEGIS's, named with their taxonomy.
 
-    Deterministic: runs are read many at once, but every sum is of one run alone, in a fixed order.
+    Deterministic: every sum is of one run alone, in a fixed order.
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
@@ -147,84 +99,55 @@ class LexicalTracer:
 
     def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
         """Attribute each run; one verdict per trace, in order."""
-        return [verdict for batch in in_batches(traces) for verdict in self._attribute(batch)]
+        return [self._attribute(trace) for trace in traces]
 
-    def _attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
-        agents = read_batch(traces)
-        suspects = iter(self._suspects([agent for of_run in agents for agent in of_run]))
-        accused = [[next(suspects) for _ in of_run] for of_run in agents]
-        cases = [_LexicalRun.of(trace, each) for trace, each in zip(traces, accused, strict=True)]
-        judged = [case for case in cases if case.why_not is None]
-        modes = iter(decide([self._weigh_possible_modes(case) for case in judged], self._thresholds))
-        return [
-            Attribution.abstain(case.trace, case.why_not, self._identity)
-            if case.why_not is not None
-            else self._verdict(case, next(modes))
-            for case in cases
-        ]
-
-    def _suspects(self, agents: Sequence[AgentFeatures]) -> list[_SuspectAgent]:
-        if not agents:
-            return []
-        scores = self._lexicon.score_all(agents)
+    def _attribute(self, trace: MessageActionTrace) -> Attribution:
+        """Share the blame over the steps of the agents that can be blamed."""
+        agents = agent_features(trace)
+        why_not = abstention_reason(trace) or (None if agents else NO_TEXT)
+        if why_not is not None:
+            return Attribution.abstain(trace, why_not, self._identity)
+        scores = [self._lexicon.score(agent) for agent in agents]
         probabilities = sigmoid(np.stack([score.logits for score in scores]))
-        answers = answer_weights(probabilities)
-        owner = np.repeat(np.arange(len(agents)), [len(agent.steps) for agent in agents])
-        by_step = iter(suspicion(np.concatenate([score.by_step for score in scores]), answers[owner]).tolist())
-        return [
-            _SuspectAgent(*each, begin_shares([next(by_step) for _ in each[0].steps]))
-            for each in zip(agents, scores, probabilities, strict=True)
-        ]
-
-    def _weigh_possible_modes(self, case: _LexicalRun) -> Floats:
-        """Return the probabilities of all suspects, (A, K); 0 for modes that the team of the run cannot show."""
-        is_possible = [code not in AEGIS or can_show(case.trace, AEGIS[code]) for code in self._lexicon.codes]
-        return np.where(is_possible, case.probabilities, 0)
-
-    def _verdict(self, case: _LexicalRun, modes: Iterable[tuple[int, int]]) -> Attribution:
-        total = sum(case.shares)
-        failed = self._lexicon.failure_probability(case.log_odds) if len(case.suspects) > 1 else _NO_IDEA
-        codes, probabilities = self._lexicon.codes, case.probabilities
+        log_odds = max(float(score.logits[-1]) for score in scores)
+        shares = [0.0] * len(trace.steps)
+        for score, answers in zip(scores, answer_weights(probabilities), strict=True):
+            odds = max(math.exp(float(score.logits[-1]) - log_odds), _LEAST)
+            own = begin_shares(suspicion(score.by_step, answers).tolist())
+            for step, share in zip(score.steps, own, strict=True):
+                shares[step] = odds * max(share, _LEAST)
+        total = sum(shares)
+        failed = self._lexicon.failure_probability(log_odds) if len(agents) > 1 else _NO_IDEA
+        codes = self._lexicon.codes
+        is_possible = [code not in AEGIS or can_show(trace, AEGIS[code]) for code in codes]
         return Attribution.of(
-            case.trace,
-            case.shares,
+            trace,
+            shares,
             failure_score=failed,
             unaided_score=failed,
             tracer=self._identity,
             modes=[
-                ModeBlame(AEGIS[codes[mode]], case.suspects[row].features.agent, float(probabilities[row, mode]))
-                for row, mode in sorted(modes)
+                ModeBlame(AEGIS[codes[mode]], agents[row].agent, float(probabilities[row, mode]))
+                for row, mode in sorted(decide(np.where(is_possible, probabilities, 0), self._thresholds))
             ],
-            evidence=quote_steps(case.trace, [share / total for share in case.shares]),
+            evidence=quote_steps(trace, [share / total for share in shares]),
         )
 
 
-def decide(runs: Sequence[Floats], thresholds: Thresholds) -> list[frozenset[Pair]]:
-    """Choose what to report of each run: at least the likeliest pair.
-
-    Dims: A agents of a run, M modes.
+def decide(probabilities: Floats, thresholds: Thresholds) -> frozenset[Pair]:
+    """Choose what to report of a run: at least the likeliest pair.
 
     Args:
-        runs: Per run (A, M + 1), the last column for being at fault at all. A is at least 1.
+        probabilities: (A, M + 1) of A agents, at least one, and M modes; the last column for being at fault at all.
         thresholds: From which probability on.
     """
-    if not runs:
-        return []
-    table, sizes = np.concatenate(runs), np.array([len(run) for run in runs])
-    run_of, first = np.repeat(np.arange(len(runs)), sizes), np.cumsum(sizes) - sizes
-    modes, at_fault = table[:, :-1], table[:, -1]
+    modes, at_fault = probabilities[:, :-1], probabilities[:, -1]
     chosen = modes >= thresholds.mode
     suspects = np.flatnonzero(at_fault >= thresholds.agent)
     chosen[suspects, modes[suspects].argmax(axis=1)] = True
-    for run in np.flatnonzero(~np.logical_or.reduceat(chosen.any(axis=1), first)).tolist():
-        likeliest = int(runs[run][:, :-1].argmax())
-        chosen[first[run] + likeliest // modes.shape[1], likeliest % modes.shape[1]] = True
-    pairs: list[set[Pair]] = [set() for _ in runs]
-    row, column = np.nonzero(chosen)
-    of = run_of[row]
-    for run, agent, mode in zip(of.tolist(), (row - first[of]).tolist(), column.tolist(), strict=True):
-        pairs[run].add((agent, mode))
-    return list(map(frozenset, pairs))
+    if not chosen.any():
+        chosen.flat[modes.argmax()] = True
+    return frozenset((int(agent), int(mode)) for agent, mode in np.argwhere(chosen))
 
 
 def suspicion(by_step: Floats, weight: Floats) -> Floats:
@@ -234,7 +157,7 @@ def suspicion(by_step: Floats, weight: Floats) -> Floats:
 
     Args:
         by_step: (S, K) what each step adds to the log-odds.
-        weight: (S, K) the `answer_weights` of who took it.
+        weight: (K,) the `answer_weights` of who took them.
 
     Returns:
         (S,) the modes' contributions, each weighed by how likely the mode is, plus those to `at fault`.

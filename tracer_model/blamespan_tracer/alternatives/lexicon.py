@@ -94,38 +94,24 @@ class Lexicon:
     digest: str = ""
     notes: dict[str, str] = field(default_factory=dict)
 
-    def score(self, features: AgentFeatures) -> AgentScores:
-        """Score one agent; see `score_all`."""
-        return self.score_all([features])[0]
+    def score(self, agent: AgentFeatures) -> AgentScores:
+        """Score an agent; every sum runs in an order fixed by its features alone.
 
-    def score_all(self, agents: Sequence[AgentFeatures]) -> list[AgentScores]:
-        """Score each agent by itself; every sum runs in an order fixed by its features alone.
-
-        Dims: A agents, P parts of all of them (each agent's steps, then its opening), F known features of all.
+        Dims: P parts (the agent's steps, then its opening), F known features of all.
         """
-        if not agents:
-            return []
-        n_parts = np.array([len(agent.text) + 1 for agent in agents])
-        found, part = self._find([part for agent in agents for part in (*agent.text, agent.opening)])
-        agent_of_part = np.repeat(np.arange(len(agents)), n_parts)
-        known, place, counts = np.unique((agent_of_part[part] << 32) | found, return_inverse=True, return_counts=True)
-        owner, kept = known >> 32, known & 0xFFFFFFFF
+        parts = [*agent.text, agent.opening]
+        found, part = self._find(parts)
+        kept, place, counts = np.unique(found, return_inverse=True, return_counts=True)
         idf = self.idf[kept]
-        length = np.sqrt(_summed(idf * idf, owner, len(agents)))
-        values = idf / np.maximum(length, np.float32(self.typical_length))[owner] / counts.astype(np.float32)
+        length = np.maximum(np.sqrt(_sum_up(idf * idf)), np.float32(self.typical_length))
+        values = idf / length / counts.astype(np.float32)
         weighed = self.weights.take(found, axis=0)  # four times as fast as by index
         weighed *= values[place][:, None]
-        by_part = _summed(weighed, part, len(agent_of_part))  # (P, K)
-        rows, sitter = self._find([agent.seat for agent in agents])
-        seat = np.float32(SEAT_WEIGHT) * _summed(self.weights.take(rows, axis=0), sitter, len(agents))
-        raw = _summed(by_part, agent_of_part, len(agents)) + seat + self.bias
-        logits = raw * self.slope + self.offset
-        by_part *= self.slope
-        ends = np.cumsum(n_parts)
-        return [
-            AgentScores(agent.agent, agent.steps, logits[row], by_part[end - len(agent.text) - 1 : end - 1])
-            for row, (agent, end) in enumerate(zip(agents, ends.tolist(), strict=True))
-        ]
+        by_part = _sum_groups(weighed, part, len(parts))  # (P, K)
+        rows, _ = self._find([agent.seat])
+        seat = np.float32(SEAT_WEIGHT) * _sum_up(self.weights.take(rows, axis=0))
+        logits = (_sum_up(by_part) + seat + self.bias) * self.slope + self.offset
+        return AgentScores(agent.agent, agent.steps, logits, by_part[:-1] * self.slope)
 
     def failure_probability(self, log_odds: float) -> float:
         """Turn the log-odds of the most suspected agent into the probability that the run failed by it."""
@@ -209,7 +195,13 @@ def scaled(values: Floats, typical_length: float) -> Floats:
     return (values / max(float(np.sqrt((values * values).sum())), typical_length)).astype(np.float32)
 
 
-def _summed(rows: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
+def _sum_up(rows: Floats) -> Floats:
+    """Add up the (F, ...) *rows*, one after the other."""
+    total: Floats = _sum_groups(rows, np.zeros(len(rows), np.int64), 1)[0]
+    return total
+
+
+def _sum_groups(rows: Floats, group: NDArray[np.int64], n_groups: int) -> Floats:
     """Add up the (F, ...) *rows* of each of the (F,) ascending groups, one after the other; 0 where there is none."""
     total = np.zeros((n_groups, *rows.shape[1:]), np.float32)
     starts = np.flatnonzero(np.diff(group, prepend=-1))

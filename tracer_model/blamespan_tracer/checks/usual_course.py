@@ -22,7 +22,7 @@ from blamespan.errors import TracerUnavailable
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.checks.check import Check, ExaminedRun, Finding
-from blamespan_tracer.heads import Figures, list_agents, load_in_use, read_figures
+from blamespan_tracer.heads import list_agents, load_in_use
 from blamespan_tracer.tokens import split_sentences
 
 USUAL_COURSE_FILE: Final = "usual.json"
@@ -580,12 +580,3 @@ def _quote(step: Step) -> str:
     """Return the last sentence of a step: what it ends on instead."""
     parts = list(split_sentences(step.content[-_MOST_CHARS:]))
     return parts[-1] if parts else ""
-
-
-def read_usual_figures(path: Path) -> Figures | None:
-    """Return what was counted when the courses in a file were learnt; None where there is no file.
-
-    Raises:
-        TracerUnavailable: if it is damaged.
-    """
-    return read_figures(path, UsualCourses.load)

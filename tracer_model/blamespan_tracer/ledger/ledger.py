@@ -351,11 +351,11 @@ class LedgerReader:
         self._answers = ToolRecords()
         self._last_use: dict[tuple[Form, str], int] = {}
         self._n_claims = 0
-        self._sources.add(TASK, list(_read_mentions(TASK, task)))
+        self._sources.add(TASK, list(read_mentions(TASK, task)))
 
     def hear(self, index: int, text: str) -> None:
         """Take up what a step was given."""
-        self._sources.add(index, list(_read_mentions(index, text, is_input=True)), is_input=True)
+        self._sources.add(index, list(read_mentions(index, text, is_input=True)), is_input=True)
 
     def hear_answer(self, index: int, call: str, text: str) -> None:
         """Take up what a tool answered as records of the things that it was asked about; `take` takes up its values.
@@ -376,7 +376,7 @@ class LedgerReader:
             decides: Whether an agent can be blamed for it; what nobody can be blamed for makes no claims.
             is_call: Whether it calls a tool: what comes before the first bracket is the tool's name.
         """
-        mentions = tuple(_read_mentions(index, text))
+        mentions = tuple(read_mentions(index, text))
         most = _MAX_CLAIMS if self._n_claims < _MANY_CLAIMS else _FEW_CLAIMS
         tool = text.partition("(")[0] if is_call else None
         held = self._sources.hold(mentions, text, most, tool) if decides else ()
@@ -978,12 +978,23 @@ def _other_unit(mention: Mention, same: Sequence[Mention]) -> Iterator[Contradic
         yield Contradiction("unit", best, _information(mention.value), mention.count_agreement(best))
 
 
-def _read_mentions(index: int, text: str, *, is_input: bool = False) -> Iterator[Mention]:
+def read_mentions(index: int, text: str, *, is_input: bool = False, with_words: bool = True) -> Iterator[Mention]:
+    """Yield the values of a text, as far as it is read, in order.
+
+    Args:
+        index: Of the step whose text it is; `TASK` for the task.
+        text: The text.
+        is_input: Whether the step was given it.
+        with_words: Whether the words around the values are read, which costs more than the values.
+    """
     for part, shift in _readable(text) if text else ():
         words: TextWords | None = None
         for value in islice(find_values(part), _MAX_VALUES):
-            words = words or TextWords(part, shift)
             moved = replace(value, start=value.start + shift) if shift else value
+            if not with_words:
+                yield Mention(index, is_input, moved)
+                continue
+            words = words or TextWords(part, shift)
             yield Mention(index, is_input, moved, words, *words.place(moved))
 
 

@@ -13,15 +13,15 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal, TypeAlias
 
 from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.ledger.derivations import MOST_OPERANDS, find_calculation, find_count
-from blamespan_tracer.ledger.ledger import TASK, Claim, Ledger, Mention, read_ledger
-from blamespan_tracer.ledger.values import Form, Value, find_values
+from blamespan_tracer.ledger.ledger import TASK, Claim, Ledger, Mention, read_ledger, read_mentions
+from blamespan_tracer.ledger.values import Form, Value
 
 AncestorKind: TypeAlias = Literal["task", "input", "tool", "user", "agent", "calculation", "unsupported"]
 """Where a mention stands: in the task, in what a step was given, in what a tool answered or a user said. Of an agent's
@@ -51,8 +51,6 @@ _MAX_SEARCHED: Final = 100
 _MAX_SEARCHED_CHARS: Final = 1_000_000
 """So many values are searched word for word, in so much text that no agent wrote."""
 
-_MAX_VALUES: Final = 400
-_MAX_TEXT_CHARS: Final = 40_000
 _BESIDE_CHARS: Final = 160
 """Operands of a calculation stand within so many characters of its result, or in earlier steps."""
 
@@ -397,14 +395,14 @@ class _Follower:
 
     def _read_step(self, index: int) -> Iterator[Mention]:
         if index == TASK:
-            yield from _read_values(TASK, self._trace.task)
+            yield from read_mentions(TASK, self._trace.task, with_words=False)
             return
         step = self._trace.steps[index]
-        yield from _read_values(index, step.input_text, is_input=True)
+        yield from read_mentions(index, step.input_text, is_input=True, with_words=False)
         if self._trace.can_be_blamed(step):
             yield from (claim.mention for claim in self._ledger.claims[index])
         else:
-            yield from _read_values(index, step.content)
+            yield from read_mentions(index, step.content, with_words=False)
 
     def _confirm(self, ancestors: list[Ancestor], claims: tuple[int, ...]) -> AnswerProvenance:
         """Look for mentions of what is unsupported that came later, by a tool, a user or an input."""
@@ -415,9 +413,9 @@ class _Follower:
                 wanted[ancestor.mention.value.form, ancestor.mention.value.key].append(index)
                 first = min(first, ancestor.mention.step)
         for step in self._trace.steps[first + 1 : self._answer + 1] if wanted else ():
-            values = list(_read_values(step.index, step.input_text, is_input=True))
+            values = list(read_mentions(step.index, step.input_text, is_input=True, with_words=False))
             if not self._trace.can_be_blamed(step):
-                values += _read_values(step.index, step.content)
+                values += read_mentions(step.index, step.content, with_words=False)
             for mention in values:
                 for index in wanted.get((mention.value.form, mention.value.key), ()):
                     own = ancestors[index]
@@ -452,15 +450,3 @@ def _sort_latest_first(ancestors: Sequence[Ancestor], n_claims: int) -> tuple[li
 
 def _place(mention: Mention) -> tuple[int, bool, int, Form]:
     return mention.step, mention.is_input, mention.value.start, mention.value.form
-
-
-def _read_values(index: int, text: str, *, is_input: bool = False) -> Iterator[Mention]:
-    """Yield the values of a text that is no agent's, as far as the ledger reads it, without the words around them."""
-    half = _MAX_TEXT_CHARS // 2
-    is_long = len(text) > _MAX_TEXT_CHARS
-    for part, shift in ((text[:half], 0), (text[-half:], len(text) - half)) if is_long else ((text, 0),):
-        for number, value in enumerate(find_values(part)):
-            if number >= _MAX_VALUES:
-                break
-            moved = replace(value, start=value.start + shift) if shift else value
-            yield Mention(index, is_input, moved)

@@ -21,6 +21,7 @@ from typing import Final, cast
 from blamespan.appending import hold_lock, sync_folder
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.plugins import load_part
+from blamespan.strict_tables import refuse_unknown_keys
 from blamespan_tracer.schemata.schema import ErrorSchema, SeenFailure, Signature, read_schema
 
 SCHEMATA_FILE: Final = "schemata.toml"
@@ -108,9 +109,7 @@ class SchemataFile:
                 f"expected schemata in TOML at {str(self.path)!r}, got {error}. docs/how-to/schemata.md shows the form"
             ) from error
         where = self.path.name
-        for key in document:
-            if key != "schema":
-                raise ConfigError(f"{where}: unknown key {key[:60]!r}. Did you mean 'schema', as in [[schema]]?")
+        refuse_unknown_keys(document, ("schema",), where)
         entries = document.get("schema", [])
         if not isinstance(entries, list) or len(entries) > _MAX_SCHEMATA:
             raise ConfigError(f"{where}: expected up to {_MAX_SCHEMATA} tables [[schema]], got {str(entries)[:60]!r}")

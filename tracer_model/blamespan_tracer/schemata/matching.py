@@ -1,17 +1,11 @@
-"""Hold every step of a run against every schema: deterministic, without a model, in one product of matrices.
-
-Dims: S schemata, T steps that can be blamed, F features that some schema asks for.
-"""
+"""Hold every step of a run against every schema: deterministic, without a model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.ledger import Ledger
@@ -26,8 +20,6 @@ _BESIDE: Final = {"agent": 1.0, "before": 0.5, "after": 0.5}
 
 _LEAST_WORDING: Final = 0.6
 """A step has to have so much of the wording to be known by it."""
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,86 +62,57 @@ def match_findings(
 ) -> list[SchemaMatch]:
     """Do as `match_schemata` with what is read of the steps already."""
     steps = [step for step in steps if step.step.index >= first]
-    if not steps or not schemata:
+    if not steps:
         return []
-    scores = _compile(tuple(schemata)).score(steps)
     matches = []
-    for schema, row in zip(schemata, scores, strict=True):
-        best = int(row.argmax())
-        score = round(float(row[best]), 4)
+    for schema in schemata:
+        asked = _ask(schema.signature)
+        scores = [asked.score(step.shown) for step in steps]
+        score = round(max(scores), 4)
         if score >= schema.threshold:
-            step = steps[best].step
-            matches.append(SchemaMatch(schema, step.index, step.span_id, min(1.0, score)))
+            step = steps[scores.index(max(scores))].step
+            matches.append(SchemaMatch(schema, step.index, step.span_id, score))
     return sorted(matches, key=lambda match: (-match.score, match.schema.name))
 
 
-class _Compiled:
-    """Schemata as matrices: what each asks for, and how much it counts."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a signature asks for, as features of steps.
 
-    def __init__(self, schemata: Sequence[ErrorSchema]) -> None:
-        self._columns: dict[str, int] = {}
-        rows = [self._list_features(schema.signature) for schema in schemata]
-        shape = (len(schemata), max(len(self._columns), 1))
-        self._findings, self._wording, self._beside, self._required = (np.zeros(shape, np.float32) for _ in range(4))
-        sizes = np.zeros((len(schemata), 2), np.float32)
-        for row, parts in enumerate(rows):
-            for part, columns in parts.items():
-                if part in _BESIDE:
-                    self._beside[row, columns] = _BESIDE[part]
-                    sizes[row, 1] += _BESIDE[part]
-                elif part == "required":
-                    self._required[row, columns] = 1.0
-                    sizes[row, 0] = len(columns)
-                elif columns:
-                    (self._findings if part == "findings" else self._wording)[row, columns] = 1.0 / len(columns)
-        self._n_required, self._beside_weight = sizes[:, :1], sizes[:, 1:]
+    Attributes:
+        required: A step without one of them does not match.
+        findings: Findings and the error.
+        wording: Pairs of words.
+        beside: What the rest counts.
+    """
 
-    def _list_features(self, signature: Signature) -> dict[str, list[int]]:
-        words = sorted(pairs_of(abstract_words(signature.wording)))
-        parts = {
-            "required": [f"{name} {value}" for name, value in _required(signature)],
-            "findings": [*(f"finding {finding}" for finding in signature.findings), *_named("error", signature.error)],
-            "wording": [f"words {pair}" for pair in words],
-            **{part: _named(part, getattr(signature, part)) for part in _BESIDE},
-        }
-        return {
-            part: [self._columns.setdefault(name, len(self._columns)) for name in names]
-            for part, names in parts.items()
-        }
+    required: frozenset[str]
+    findings: frozenset[str]
+    wording: frozenset[str]
+    beside: Mapping[str, float]
 
-    def score(self, steps: Sequence[StepFindings]) -> Floats:
-        """Return (S, T) scores: by the findings or by the wording, whichever is higher.
+    def score(self, shown: frozenset[str]) -> float:
+        """Return the score of a step, 0..1: by the findings or by the wording, whichever is higher.
 
-        They are 0 where a step is of another kind, or shows nothing that speaks of failure.
+        It is 0 where the step is of another kind, or shows nothing that speaks of failure.
         """
-        shown = np.zeros((self._findings.shape[1], len(steps)), np.float32)
-        for place, step in enumerate(steps):
-            for name in step.shown:
-                column = self._columns.get(name)
-                if column is not None:
-                    shown[column, place] = 1.0
-        beside = self._beside @ shown
-        best = np.zeros(beside.shape, np.float32)
-        for part, least in ((self._findings, 1e-6), (self._wording, _LEAST_WORDING - 1e-5)):
-            share = part @ shown
-            score = (_OWN_WEIGHT * share + beside) / (_OWN_WEIGHT + self._beside_weight)
-            best = np.maximum(best, np.where(share >= least, score, np.float32(0.0)))
-        is_possible = (self._required @ shown) >= self._n_required - 0.5
-        scores: Floats = np.where(is_possible, best, np.float32(0.0))
-        return scores
+        if not self.required <= shown:
+            return 0.0
+        beside = sum(weight for feature, weight in self.beside.items() if feature in shown)
+        most = _OWN_WEIGHT + sum(_BESIDE.values())
+        shares = [len(part & shown) / len(part) if part else 0.0 for part in (self.findings, self.wording)]
+        known = [share for share, least in zip(shares, (0.0, _LEAST_WORDING), strict=True) if share and share >= least]
+        return max(((_OWN_WEIGHT * share + beside) / most for share in known), default=0.0)
 
 
-def _named(part: str, value: str) -> list[str]:
-    return [f"{part} {value}"] if value else []
-
-
-def _required(signature: Signature) -> Iterator[tuple[str, str]]:
-    if signature.kind:
-        yield "kind", signature.kind
-    if signature.tool:
-        yield "tool", signature.tool
-
-
-@lru_cache(maxsize=8)
-def _compile(schemata: tuple[ErrorSchema, ...]) -> _Compiled:
-    return _Compiled(schemata)
+@lru_cache(maxsize=4_096)
+def _ask(signature: Signature) -> _Asked:
+    findings = {f"finding {finding}" for finding in signature.findings}
+    if signature.error:
+        findings.add(f"error {signature.error}")
+    return _Asked(
+        frozenset(f"{part} {value}" for part in ("kind", "tool") if (value := getattr(signature, part))),
+        frozenset(findings),
+        frozenset(f"words {pair}" for pair in pairs_of(abstract_words(signature.wording))),
+        {f"{part} {value}": weight for part, weight in _BESIDE.items() if (value := getattr(signature, part))},
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any, Final, get_args
 
 from blamespan.errors import ConfigError
+from blamespan.strict_tables import read_choice, read_whole_number, refuse_unknown_keys
 from blamespan.taxonomy import mode as find_mode
 from blamespan.trace import StepKind
 
@@ -87,6 +87,9 @@ class ErrorSchema:
     seen: tuple[SeenFailure, ...] = ()
 
 
+_KEYS: Final = {kind: [field.name for field in fields(kind)] for kind in (ErrorSchema, Signature, SeenFailure)}
+
+
 def read_schema(table: object, where: str) -> ErrorSchema:
     """Read one `[[schema]]` of a file.
 
@@ -94,7 +97,7 @@ def read_schema(table: object, where: str) -> ErrorSchema:
         ConfigError: if it has an unknown key (the nearest one is named), or a value that does not fit.
     """
     found = _as_table(table, where)
-    _check_keys(found, ErrorSchema, where)
+    refuse_unknown_keys(found, _KEYS[ErrorSchema], where)
     name = _text(found, "name", where)
     if not _NAME.fullmatch(name):
         raise ConfigError(
@@ -126,7 +129,7 @@ def read_schema(table: object, where: str) -> ErrorSchema:
 def _read_signature(value: object, where: str) -> Signature:
     where = f"{where}: signature"
     table = _as_table(value, where)
-    _check_keys(table, Signature, where)
+    refuse_unknown_keys(table, _KEYS[Signature], where)
     findings = table.get("findings", [])
     if (
         not isinstance(findings, list)
@@ -136,10 +139,10 @@ def _read_signature(value: object, where: str) -> Signature:
         raise ConfigError(
             f"{where}: expected findings as a list of up to {_MAX_FINDINGS} texts, got {str(findings)[:60]!r}"
         )
-    texts = {field.name: _text(table, field.name, where) for field in fields(Signature) if field.name != "findings"}
+    texts = {name: _text(table, name, where) for name in _KEYS[Signature] if name != "findings"}
+    if texts["kind"]:
+        read_choice(texts["kind"], get_args(StepKind), f"{where}: kind")
     signature = Signature(**texts, findings=tuple(dict.fromkeys(findings)))
-    if signature.kind and signature.kind not in get_args(StepKind):
-        raise ConfigError(f"{where}: expected kind as one of {get_args(StepKind)}, got {signature.kind!r}")
     if not (signature.findings or signature.wording or signature.error):
         raise ConfigError(
             f"{where}: expected findings, a wording or an error to know a failure by, got none of them. "
@@ -150,10 +153,10 @@ def _read_signature(value: object, where: str) -> Signature:
 
 def _read_seen(value: object, where: str) -> SeenFailure:
     table = _as_table(value, where)
-    _check_keys(table, SeenFailure, where)
-    trace_id, step = _text(table, "trace_id", where), table.get("step")
-    if not _TRACE_ID.fullmatch(trace_id) or isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise ConfigError(f"{where}: expected a trace_id of 32 hex digits and a step from 0, got {str(table)[:90]!r}")
+    refuse_unknown_keys(table, _KEYS[SeenFailure], where)
+    trace_id, step = _text(table, "trace_id", where), read_whole_number(table.get("step"), f"{where}: step")
+    if not _TRACE_ID.fullmatch(trace_id):
+        raise ConfigError(f"{where}: expected a trace_id of 32 hex digits, got {trace_id[:90]!r}")
     return SeenFailure(trace_id, step, _text(table, "at", where), _text(table, "by", where))
 
 
@@ -161,14 +164,6 @@ def _as_table(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{where}: expected a table, got {str(value)[:60]!r}. docs/how-to/schemata.md has an example")
     return value
-
-
-def _check_keys(table: Mapping[str, Any], kind: type[Any], where: str) -> None:
-    known: Sequence[str] = [field.name for field in fields(kind)]
-    for key in table:
-        if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"{where}: unknown key {key[:60]!r}. Did you mean {near!r}?")
 
 
 def _text(table: Mapping[str, Any], key: str, where: str) -> str:

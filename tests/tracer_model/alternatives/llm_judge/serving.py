@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import Agent, MessageActionTrace, Step
@@ -20,40 +18,126 @@ from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
 WRONG = "12 times 4 is 84"
 
 
-class Served:
-    """A scripted server, and what it was asked."""
+class Served(ThreadingHTTPServer):
+    """A server of the OpenAI protocol that answers by script, and what it was asked.
 
-    def __init__(self, process: subprocess.Popen[str], told: IO[str]) -> None:
-        assert process.stdout is not None
-        self._process, self._told = process, told
+    The last answer is given again and again. An answer is an object:
+
+    - `say`: the message's content; an object becomes JSON; `find` instead: answer whatever is asked as somebody would
+      who takes the decision for decisive in which this text stands;
+    - `status`, `headers`, `body`: an HTTP answer as it is; `drop`: hang up; `wait_s`: wait first; `pad`: blanks behind;
+    - `stream`: send it as server-sent events in so many pieces; `end`: false to leave out how it ends;
+    - `finish`, `usage`: of the answer; `refuses`: refuse questions that carry one of these fields, as 400;
+    - `key`: refuse every other key, as 401.
+    """
+
+    def __init__(self, answers: Sequence[dict[str, Any]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Scripted)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
         self.most_at_once = 0
-        self.url = f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        self.lock, self.ended = threading.Lock(), threading.Event()
+        self._answers, self._asked, self._at_once = [*answers], list[Any](), 0
+
+    def take(self, question: Sequence[Any]) -> dict[str, Any]:
+        """Note a question that comes in, and return its answer."""
+        with self.lock:
+            self._asked.append(question)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        self.ended.wait(answer.get("wait_s", 0))
+        with self.lock:
+            self._at_once -= 1
+        return answer
 
     def asked(self) -> list[Any]:
         """Stop it and list the path, key and body of each question."""
-        self._process.terminate()
-        self._process.wait(timeout=10)
-        self._told.seek(0)
-        found = [json.loads(line) for line in self._told if line.startswith("[")]
-        self.most_at_once = max((row[3] for row in found), default=0)
-        return [row[:3] for row in found]
+        if not self.ended.is_set():
+            self.ended.set()
+            self.shutdown()
+            self.server_close()
+        return self._asked
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of those who hang up."""
+
+
+class _Scripted(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Served
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        answer = self.server.take([self.path, self.headers.get("authorization"), asked])
+        refused = [name for name in answer.get("refuses", ()) if name in asked]
+        if answer.get("drop"):
+            self.close_connection = True
+        elif "key" in answer and self.headers.get("authorization") != f"Bearer {answer['key']}":
+            self._send(401, b'{"error": {"message": "Incorrect API key"}}', {})
+        elif refused:
+            said = {"error": {"message": f"Unsupported parameter: {refused[0]}"}} if answer.get("names", True) else {}
+            self._send(400, json.dumps(said).encode(), {})
+        elif "status" in answer:
+            self._send(answer["status"], answer.get("body", "").encode(), answer.get("headers", {}))
+        else:
+            self._send(200, _write_body(asked, answer), {})
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+def _write_body(asked: dict[str, Any], answer: dict[str, Any]) -> bytes:
+    said = _find(asked, answer["find"]) if "find" in answer else answer["say"]
+    text = said if isinstance(said, str) else json.dumps(said)
+    text += " " * answer.get("pad", 0)
+    usage = {"prompt_tokens": 1_000, "completion_tokens": 10}
+    end = {"usage": answer["usage"]} if answer.get("usage") else {} if "usage" in answer else {"usage": usage}
+    finish = answer.get("finish", "stop")
+    if "stream" in answer:
+        size = -(-len(text) // answer["stream"])
+        parts = [text[at : at + size] for at in range(0, len(text), size)]
+        events = [{"choices": [{"delta": {"content": part}, "finish_reason": None}]} for part in parts]
+        events += [{"choices": [{"delta": {}, "finish_reason": finish}]}] if answer.get("end", True) else []
+        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+        return "".join([*lines, "data: [DONE]\n\n" if answer.get("end", True) else ""]).encode()
+    choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    return json.dumps({"choices": [choice], **end}).encode()
+
+
+def _find(asked: dict[str, Any], needle: str) -> dict[str, Any]:
+    """Answer a question as the schema wants it: the first decision with these words is to blame."""
+    document = json.loads(asked["messages"][1]["content"])
+    steps = [
+        {"agent": entry["agent"], **each}
+        for entry in document["steps"]
+        if entry.get("is_decision", True)
+        for each in entry.get("messages", [entry])
+    ]
+    hits = [step for step in steps if needle in step["text"]]
+    suspects = [
+        {"step": each["step"], "agent": each["agent"], "confidence": 0.9, "modes": ["mast:FM-2.6"], "quote": needle}
+        for each in hits[:1]
+    ]
+    return {"reasoning": "", "failed": bool(hits), "confidence": 0.9, "suspects": suspects, "see": []}
 
 
 @contextmanager
 def served(*answers: dict[str, Any]) -> Iterator[Served]:
-    """Serve *answers* in a process of its own."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
-        process = subprocess.Popen(
-            [sys.executable, "-S", str(Path(__file__).with_name("server.py")), json.dumps(answers)],
-            stdout=subprocess.PIPE,
-            stderr=told,
-            text=True,
-        )
-        try:
-            yield Served(process, told)
-        finally:
-            process.kill()
-            process.communicate(timeout=10)
+    """Serve *answers*."""
+    server = Served(answers)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.asked()
 
 
 def judge(url: str, *, key: str = "secret", timeout_s: float = 60.0, **more: Any) -> JudgeTracer:

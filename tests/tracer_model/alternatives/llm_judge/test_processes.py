@@ -55,7 +55,7 @@ def judging(url: str, cache: Path, account: Path) -> subprocess.Popen[str]:
 def test_processes_share_a_cache_and_an_account_and_one_is_killed(tmp_path: Path) -> None:
     """`kill -9` in the middle leaves whole answers; the others finish, and nobody pays for a kept one again."""
     cache, account = tmp_path / "kept", tmp_path / "account"
-    with served({**GOOD, "wait_s": 0.3}) as server:
+    with served({**GOOD, "wait_s": 0.15}) as server:
         working = [judging(server.url, cache, account) for _ in range(3)]
         until_s = time.monotonic() + 60
         while len(list(cache.rglob("*.json"))) < 2 and time.monotonic() < until_s:
@@ -82,7 +82,7 @@ def test_analysis_in_two_processes_keeps_one_budget(monkeypatch: pytest.MonkeyPa
         (tmp_path / f"{number}.json").write_text(json.dumps(found))
     monkeypatch.setenv("BLAMESPAN_JUDGE_BUDGET_TOKENS", "13000")
     monkeypatch.setenv("BLAMESPAN_JUDGE_ANSWER_TOKENS", "4000")
-    with served({**GOOD, "wait_s": 0.2, "usage": {"prompt_tokens": 2_000, "completion_tokens": 3_000}}) as server:
+    with served({**GOOD, "wait_s": 0.05, "usage": {"prompt_tokens": 2_000, "completion_tokens": 3_000}}) as server:
         monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
         asked = ["analyze", str(tmp_path), "--tracer", "judge", "--processes", "2", "--json"]
         done = CliRunner().invoke(cli, asked, catch_exceptions=False)

@@ -293,17 +293,17 @@ def test_findings_are_quotes_of_both_sides_in_the_order_of_the_run() -> None:
     assert shown.conditions == ("What does the visa cost?",)
 
 
-def test_run_of_20_000_steps_is_asked_about_within_the_context() -> None:
+def test_run_of_thousands_of_steps_is_asked_about_within_the_context() -> None:
     """What is sent is bounded by the context, not by the run, and what is named is one of its steps."""
-    trace = run([("user", "Count."), *((f"agent{n % 5}", f"number {n} of many") for n in range(1, 20_000))])
-    shares = [0.0] + [0.5 if n == 12_345 else 0.00001 for n in range(1, 20_000)]
-    with served({"find": "number 12345 of"}) as server:
+    trace = run([("user", "Count."), *((f"agent{n % 5}", f"number {n} of many") for n in range(1, 2_500))])
+    shares = [0.0] + [0.5 if n == 1_234 else 0.00001 for n in range(1, 2_500)]
+    with served({"find": "number 1234 of"}) as server:
         found = opinions(server.url, trace, tracer=fixed(shares, trace))
         [[_, _, asked]] = server.asked()
 
-    assert (found.tracer.name, found.decisive_step) == ("judge", 12_345)
+    assert (found.tracer.name, found.decisive_step) == ("judge", 1_234)
     assert sum(len(message["content"]) for message in asked["messages"]) < 4 * 32_000
-    assert 12_345 in shown_steps(asked["messages"][1]["content"])
+    assert 1_234 in shown_steps(asked["messages"][1]["content"])
 
 
 def test_embedded_tracer_is_asked_once_for_a_batch() -> None:

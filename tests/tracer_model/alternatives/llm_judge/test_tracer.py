@@ -46,7 +46,7 @@ def test_nobody_at_fault_is_an_abstention() -> None:
     assert (found.failure_score, found.decisive_step) == (pytest.approx(0.1), None)
 
 
-@pytest.mark.parametrize("asked_for", ["1", "1.2", "date"])
+@pytest.mark.parametrize("asked_for", ["1", "date"])
 def test_server_says_when_to_ask_again(asked_for: str) -> None:
     """Seconds or a date: not before."""
     said = formatdate(time.time() + 2, usegmt=True) if asked_for == "date" else asked_for
@@ -189,7 +189,7 @@ def test_deadline_holds_for_all_runs_together() -> None:
     """A call comes back when its time is over: what is not judged by then says so."""
     began_s = time.monotonic()
     with served({**GOOD, "wait_s": 100}) as server:
-        found = judge(server.url, concurrency=2, deadline_s=2.0).attribute(runs(6))
+        found = judge(server.url, concurrency=2, deadline_s=1.0).attribute(runs(6))
 
     assert time.monotonic() - began_s < 90
     assert {each.abstained for each in found} <= {
@@ -204,7 +204,7 @@ def test_dripping_headers_do_not_stretch_the_deadline() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         threading.Thread(target=drip, args=(listening,), daemon=True).start()
         began_s = time.monotonic()
-        [found] = judge(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", deadline_s=1.5).attribute([SUM])
+        [found] = judge(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", deadline_s=0.7).attribute([SUM])
 
     assert time.monotonic() - began_s < 30
     assert found.abstained is not None
@@ -251,7 +251,7 @@ def test_server_that_counts_nothing_is_counted_by_estimate() -> None:
 
 def test_questions_go_out_side_by_side_but_not_more_than_allowed() -> None:
     """As many runs are asked about at once as are allowed, and never more."""
-    with served({**GOOD, "wait_s": 0.5}) as server:
+    with served({**GOOD, "wait_s": 0.2}) as server:
         judge(server.url, concurrency=3).attribute(runs(7))
         server.asked()
 

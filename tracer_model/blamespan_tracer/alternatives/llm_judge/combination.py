@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from blamespan.attribution import Attribution
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.llm_judge.answers import Diagnosis, find_quote
-from blamespan_tracer.heads import Figures, load_head, load_in_use, read_figures
+from blamespan_tracer.heads import load_head, load_in_use
 from blamespan_tracer.weights_file import write_weights
 
 JUDGE_HEAD_FILE: Final = "judge.safetensors"
@@ -140,15 +140,6 @@ def combinations_in_use() -> tuple[Combination, ...]:
         TracerUnavailable: if the file is missing or damaged.
     """
     return load_in_use(_VARIABLE, _FILES, Combination.load)
-
-
-def read_combination_figures(path: Path) -> Figures | None:
-    """Return whether the combination in a file is better than the stated one, and what was measured.
-
-    Raises:
-        TracerUnavailable: if it is damaged.
-    """
-    return read_figures(path, Combination.load)
 
 
 _SURENESS: Final = (2.0, 0.54, -1.41)

@@ -17,11 +17,6 @@ JudgeTaxonomy: TypeAlias = Literal["mast", "aegis"]
 _TAXONOMIES: tuple[JudgeTaxonomy, ...] = get_args(JudgeTaxonomy)
 
 _ALONE = "none"
-_NO_MORE = {
-    "METHOD": "Leave it out: what is asked follows from the run",
-    "SURE_FROM": f"Set {JUDGE}_LEAST_GAIN instead: how much likelier the right step must become by asking",
-}
-"""Variables that earlier versions read, and what to do instead."""
 _DEADLINE_OF_DRIVER = "BLAMESPAN_TRACER_DEADLINE_S"
 """Set by a driver that gives up on a tracer after some time, as the collector does."""
 
@@ -92,9 +87,6 @@ class JudgeSettings:
         Raises:
             ConfigError: if one is missing or wrong.
         """
-        for name, instead in _NO_MORE.items():
-            if _read(name):
-                raise ConfigError(f"expected no {JUDGE}_{name}, which is no more, got {_read(name)!r}. {instead}")
         settings = cls(
             endpoint=Endpoint.from_environment(JUDGE) if needs_endpoint or _read("URL") else Endpoint("", "no model"),
             taxonomy=_read_taxonomy(),
