@@ -147,7 +147,7 @@ def test_report_fits_100_columns(graph_run: Path) -> None:
             (),
             "Give the program as it was when the run was recorded",
         ),
-        (f"{_HERE}:graph", ("--timeout", "2"), "did not end within 2 s. Give a higher --timeout"),
+        (f"{_HERE}:graph", ("--timeout", "4"), "did not end within 4 s. Give a higher --timeout"),
     ],
 )
 def test_other_program_and_one_that_hangs_prove_nothing(
