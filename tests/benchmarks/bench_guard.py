@@ -1,9 +1,9 @@
 """What the guard stops and what it costs, in AutoGen and LangGraph.
 
-    scripts/bench guard [--quick] [--only ROW ...] [--policy FILE] [--recipe NAME] [--json]
+    scripts/bench guard [--quick] [--only ROW] [--policy FILE] [--json]
 
-Rows: `forbidden` (ways to a forbidden tool), `time`, `budgets`, `same` (what an observing guard changes). What it is
-worth in solved tasks is measured by `scripts/bench learn`. Exit code 1 where a bar is missed.
+Rows: `forbidden` (ways to a forbidden tool) and `time`. What it is worth in solved tasks is measured by
+`scripts/bench learn`. Exit code 1 where a bar is missed.
 """
 
 from __future__ import annotations
@@ -16,30 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tests.benchmarks.guard_figures import (
-    gather_bars,
-    sum_up_overruns,
-    sum_up_same,
-    sum_up_timings,
-    sum_up_tries,
-)
-from tests.benchmarks.guard_rows import (
-    FRAMEWORKS,
-    OBSERVES_EVERYTHING,
-    count_overruns,
-    find_changed_runs,
-    hush_frameworks,
-    time_messages,
-    try_ways,
-)
+from tests.benchmarks.guard_figures import gather_bars, sum_up_timings, sum_up_tries
+from tests.benchmarks.guard_rows import FRAMEWORKS, RULES, hush_frameworks, time_messages, try_ways
 from tests.benchmarks.machine import describe, versions
 
 from blamespan.guarding.policy import parse_policy, read_policy
-from blamespan_lab.make.corpus.recipe import find_recipe
 
 ROOT = Path(__file__).parents[2]
 POLICY = ROOT / "examples" / "guard" / "findings.toml"
-ROWS = ("forbidden", "time", "budgets", "same")
+ROWS = ("forbidden", "time")
 PACKAGES = ("langgraph", "langchain-core", "autogen-agentchat")
 
 
@@ -47,12 +32,11 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser("scripts/bench guard", description="What the guard stops and what it costs.")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything, rough")
-    parser.add_argument("--only", action="append", choices=ROWS, help="only this row; several times")
+    parser.add_argument("--only", action="append", choices=ROWS, help="only this row")
     parser.add_argument("--tries", type=int, metavar="N", help="tries of forbidden tools (1,000; quick: 96)")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="rounds of timing (1)")
     parser.add_argument("--steps", type=int, default=200, metavar="N", help="messages of the runs that are timed (200)")
     parser.add_argument("--policy", type=Path, default=POLICY, metavar="FILE", help=f"({POLICY.relative_to(ROOT)})")
-    parser.add_argument("--recipe", default="heldout", metavar="NAME", help="whose teams and words (heldout)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     arguments = parser.parse_args()
     for name in ("tries", "rounds", "steps"):
@@ -67,20 +51,18 @@ def main() -> None:
 
 
 def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    recipe, policy = find_recipe(arguments.recipe), read_policy(arguments.policy)
+    policy = read_policy(arguments.policy)
     rows, is_quick = arguments.only or ROWS, arguments.quick
     document: dict[str, Any] = {
         "machine": describe(),
         "versions": versions(PACKAGES),
-        "recipe": recipe.name,
         "policy": arguments.policy.name,
     }
     if "forbidden" in rows:
         _tell("forbidden tools")
         document["forbidden"] = sum_up_tries(list(try_ways(arguments.tries or (96 if is_quick else 1_000))))
     if "time" in rows:
-        without_findings = {name: rules for name, rules in OBSERVES_EVERYTHING.items() if name != "findings"}
-        policies = {arguments.policy.stem: policy, "no findings": parse_policy(without_findings)}
+        policies = {arguments.policy.stem: policy, "no findings": parse_policy(RULES)}
         _tell("time")
         longest = min(arguments.steps, 50) if is_quick else arguments.steps
         timings = [
@@ -90,12 +72,6 @@ def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
             for timing in time_messages(framework, steps, policies, arguments.rounds)
         ]
         document["time"] = sum_up_timings(timings, arguments.policy.stem)
-    if "budgets" in rows:
-        _tell("budgets")
-        document["budgets"] = sum_up_overruns(list(count_overruns(3 if is_quick else 24)))
-    if "same" in rows:
-        _tell("an observing guard")
-        document["same"] = sum_up_same(*find_changed_runs(recipe, 1))
     return document
 
 
@@ -110,7 +86,7 @@ def _write_lines(found: dict[str, Any]) -> Iterator[str]:
         f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}, "
         f"load {machine['load']}; {used}"
     )
-    yield f"policy {found['policy']}, recipe {found['recipe']}"
+    yield f"policy {found['policy']}"
     bars = found["bars"]
     if "forbidden" in found:
         tries = found["forbidden"]
@@ -120,23 +96,6 @@ def _write_lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"  {_bar(bars['forbidden'])}  forbidden tool calls that got through, % (95 %): {through}; {ways}"
     if "time" in found:
         yield from _write_timings(found["time"], bars)
-    if "budgets" in found:
-        yield ""
-        worst = found["budgets"]["worst_calls"]
-        yield f"  {_bar(bars['budgets'])}  calls beyond a budget, agents side by side, at worst: {worst}"
-        for row in found["budgets"]["rows"]:
-            yield (
-                f"          {row['framework']:11}{row['unit']:13}{row['worst_calls']} in {row['runs']} runs of "
-                f"{row['agents']} agents"
-            )
-    if "same" in found:
-        same = found["same"]
-        yield ""
-        yield (
-            f"  {_bar(bars['same'])}  runs that an observing guard changes, % (95 %): {_percent(same['changed'])}; "
-            f"{same['decisions']} decisions of agents, {same['observed']} of the guard"
-        )
-        yield from (f"          {program}" for program in same["programs"])
 
 
 def _write_timings(found: dict[str, Any], bars: dict[str, bool]) -> Iterator[str]:

@@ -147,17 +147,6 @@ def measure_asked(failures: Sequence[LabelledFailure]) -> list[AskedFigures]:
     return figures
 
 
-def measure_calibration(failures: Sequence[LabelledFailure]) -> list[dict[str, float]]:
-    """Compare how likely the step is said to be right with how often it is, by thirds of the former."""
-    chances = np.array([chance_right(failure.trace, failure.verdict) for failure in failures])
-    is_right = np.array([failure.verdict.decisive_step == failure.step for failure in failures])
-    thirds = np.array_split(np.argsort(chances, kind="stable"), 3)
-    return [
-        {"n": len(rows), "said": 100 * float(chances[rows].mean()), "right": 100 * float(is_right[rows].mean())}
-        for rows in thirds
-    ]
-
-
 def lengthen(run: RecordedRun, fillers: Sequence[MessageActionTrace], random: Random) -> RecordedRun:
     """Put steps of sound runs before and behind a labelled one until it has as many steps as drawn."""
     assert run.faults is not None
@@ -244,7 +233,6 @@ def run_all(data: Path) -> dict[str, Any]:
     return {
         "machine": describe(),
         "sent": [asdict(figures) for figures in sent],
-        "calibration": measure_calibration(failures),
         "asked": [asdict(figures) for figures in measure_asked(failures)],
         "combined": combined,
     }
@@ -272,7 +260,7 @@ def _misses_a_bar(figures: dict[str, Any]) -> bool:
 
 
 def _print(figures: dict[str, Any]) -> None:
-    for name in ("sent", "calibration", "asked", "combined"):
+    for name in ("sent", "asked", "combined"):
         click.echo(f"\n{name}")
         for row in figures[name]:
             cells = (f"{key} {round(value, 4) if isinstance(value, float) else value}" for key, value in row.items())

@@ -1,6 +1,6 @@
-"""How fast exports are analyzed, in how much memory: by format, by engine, an archive, and the recorded runs.
+"""How fast exports are analyzed, in how much memory: by engine, and an archive.
 
-    scripts/bench offline [--quick] [--runs N] [--archive-mb MB] [--data FOLDER] [--json]
+    scripts/bench offline [--quick] [--runs N] [--archive-mb MB] [--json]
 
 Every row is a fresh `blamespan analyze ... --out`, with all it takes to start. Memory is the most that it and its
 worker processes held at once, added up (what they share counts in each, so it is an upper bound); of Ray only what
@@ -26,9 +26,8 @@ from pathlib import Path
 import click
 import psutil
 from tests.benchmarks.machine import describe, versions
-from tests.benchmarks.offline_archives import FORMATS, write_archive, write_file
+from tests.benchmarks.offline_archives import write_archive, write_file
 
-ROOT = Path(__file__).parents[2]
 MAX_ARCHIVE_BYTES = 1_500_000_000
 _SAMPLE_S = 0.1
 _FILES = 8
@@ -61,17 +60,14 @@ class Figure:
 def main() -> None:
     parser = argparse.ArgumentParser("scripts/bench offline", description="How fast exports are analyzed.")
     parser.add_argument("--quick", action="store_true", help="few runs, no large archive")
-    parser.add_argument("--runs", type=int, metavar="N", help="of each format (2,000; quick: 200)")
+    parser.add_argument("--runs", type=int, metavar="N", help="by each engine (2,000; quick: 200)")
     parser.add_argument("--archive-mb", type=int, metavar="MB", help="size of the archive (500; quick: 20; 0: none)")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="recorded runs to analyze again, all of them")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     arguments = parser.parse_args()
     count = arguments.runs or (200 if arguments.quick else 2_000)
     archive_mb = (20 if arguments.quick else 500) if arguments.archive_mb is None else arguments.archive_mb
-    said = os.environ.get("BLAMESPAN_TEST_DATA")
-    data = arguments.data or (Path(said) if said else ROOT.parent / "shared" / "data")
     with tempfile.TemporaryDirectory() as folder:
-        figures = list(_measured(Path(folder), count, archive_mb, data))
+        figures = list(_measured(Path(folder), count, archive_mb))
     failures = _failures(figures)
     document = {"machine": describe(), "versions": versions(("pyarrow", "ray")), "figures": list(map(asdict, figures))}
     click.echo(json.dumps(document | {"failures": failures}, indent=2) if arguments.json else _table(figures))
@@ -80,16 +76,11 @@ def main() -> None:
     sys.exit(bool(failures))
 
 
-def _measured(folder: Path, count: int, archive_mb: int, data: Path) -> Iterator[Figure]:
-    for name, (suffix, _) in FORMATS.items():
-        path = folder / f"one.{suffix}"
-        size = write_file(path, name, count)
-        yield measured(f"{name}, one process", path, size, "--processes", "1")
-        path.unlink()
+def _measured(folder: Path, count: int, archive_mb: int) -> Iterator[Figure]:
     several = folder / "several"
     several.mkdir()
     each = count // _FILES
-    size = sum(write_file(several / f"{n}.jsonl", "otlp-json", each, first=1 + n * each) for n in range(_FILES))
+    size = sum(write_file(several / f"{n}.jsonl", each, first=1 + n * each) for n in range(_FILES))
     for processes in ("1", "2"):
         yield measured(f"{_FILES} files, local {processes}", several, size, "--processes", processes)
     if find_spec("ray"):
@@ -102,9 +93,6 @@ def _measured(folder: Path, count: int, archive_mb: int, data: Path) -> Iterator
         write_archive(archive, archive_mb * 1_000_000, files=max(1, archive_mb // 250))
         size = sum(file.stat().st_size for file in archive.iterdir())
         yield measured(f"archive of {archive_mb} MB", archive, size)
-    if data.is_dir():
-        size = sum(file.stat().st_size for file in data.rglob("*") if file.is_file())
-        yield measured("recorded runs", data, size)
 
 
 def measured(what: str, source: Path, text_bytes: int, *arguments: str) -> Figure:

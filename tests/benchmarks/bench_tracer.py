@@ -4,7 +4,6 @@
 
 Runs are drawn evenly from AEGIS's validation file where it is there, else made up. Workers use one thread each, as
 those of `blamespan analyze`.
-Beside it stands whom `agent-detective` names, on the demo's runs and on recorded ones.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import click
-from tests.benchmarks import detective_peer, tracer_work
+from tests.benchmarks import tracer_work
 from tests.benchmarks.machine import describe, versions
 from tests.benchmarks.offline_archives import runs as made_up
 
@@ -45,9 +44,6 @@ class Figure:
         runs: How many a round attributes.
         per_s: Runs in a second, of each round, ascending.
         cpu_ms: Processor time of all processes for a run, the least of the rounds: on a busy machine it still compares.
-        median_ms: Of single runs, each attributed alone; measured with one process,
-        p99_ms: likewise, and
-        n: of so many.
     """
 
     tracer: str
@@ -56,9 +52,6 @@ class Figure:
     runs: int
     per_s: tuple[float, ...]
     cpu_ms: float
-    median_ms: float | None = None
-    p99_ms: float | None = None
-    n: int = 0
 
 
 def main() -> None:
@@ -66,7 +59,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few runs, one round")
     parser.add_argument("--runs", type=int, metavar="N", help="how many (300; quick: 60)")
     parser.add_argument("--data", type=Path, metavar="FILE", help="recorded runs, in any format that is imported")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     arguments = parser.parse_args()
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     count = arguments.runs or (60 if arguments.quick else 300)
@@ -75,22 +68,9 @@ def main() -> None:
         path = Path(folder) / "runs.pickle"
         path.write_bytes(pickle.dumps(traces))
         figures = list(_measured(path, len(traces), rounds=1 if arguments.quick else 3))
-    peers = list(_beside_peers(10 if arguments.quick else 100))
     about = {"machine": describe(), "versions": versions(("numpy", "blamespan")), "runs": source}
-    document = about | {
-        "figures": list(map(asdict, figures)),
-        "beside_peers": list(map(asdict, peers)),
-    }
-    click.echo(json.dumps(document, indent=2) if arguments.json else _tables(about, figures, peers))
-
-
-def _beside_peers(most: int) -> Iterator[detective_peer.PeerFigure]:
-    """Ask `agent-detective` and us about the same runs; without it, us alone."""
-    if not os.environ.get(detective_peer.COMMAND):
-        click.echo("agent-detective is not installed (it needs Python 3.12): not measured beside us", err=True)
-    for name, runs in {"the demo": detective_peer.demo_runs(), **detective_peer.recorded_runs(_data(), most)}.items():
-        click.echo(f"whom tools name: {name}", err=True)
-        yield from detective_peer.measure(name, runs)
+    document = about | {"figures": list(map(asdict, figures))}
+    click.echo(json.dumps(document, indent=2) if arguments.json else _table(source, figures))
 
 
 def _data() -> Path:
@@ -131,7 +111,6 @@ def _of_tracer(path: Path, n_runs: int, tracer: str, processes: int, rounds: int
             shares = [(place, processes, begins == "spans") for place in range(processes)]
             done = [list(pool.map(tracer_work.throughput, shares)) for _ in range(rounds + 1)][1:]  # the first warms up
             per_s = [n_runs / (max(each.end_s for each in one) - min(each.start_s for each in one)) for one in done]
-            single = sorted(pool.submit(tracer_work.latencies, begins == "spans").result()) if processes == 1 else []
             yield Figure(
                 tracer,
                 begins,
@@ -139,9 +118,6 @@ def _of_tracer(path: Path, n_runs: int, tracer: str, processes: int, rounds: int
                 n_runs,
                 tuple(sorted(per_s)),
                 min(1_000 * sum(each.cpu_s for each in one) / n_runs for one in done),
-                statistics.median(single) if single else None,
-                single[min(len(single) - 1, int(len(single) * 0.99))] if single else None,
-                len(single),
             )
 
 
@@ -149,26 +125,20 @@ def _workers(path: Path, tracer: str, processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, get_context("spawn"), tracer_work.begin, (path, tracer))
 
 
-def _tables(
-    about: dict[str, object],
-    figures: Sequence[Figure],
-    peers: Sequence[detective_peer.PeerFigure],
-) -> str:
+def _table(source: str, figures: Sequence[Figure]) -> str:
     lines = [
         ", ".join(f"{key} {value}" for key, value in describe().items()),
-        str(about["runs"]),
+        source,
         "",
-        "| tracer | from | processes | runs/s (min to max) | rounds | CPU ms | ms, alone: median, p99 | n |",
-        "|---|---|---|---|---|---|---|---|",
+        "| tracer | from | processes | runs/s (min to max) | rounds | CPU ms |",
+        "|---|---|---|---|---|---|",
     ]
-    for one in figures:
-        alone = "" if one.median_ms is None or one.p99_ms is None else f"{one.median_ms:.1f}, {one.p99_ms:.1f}"
-        lines.append(
-            f"| {one.tracer} | {one.begins} | {one.processes} | {statistics.median(one.per_s):,.0f} "
-            f"({one.per_s[0]:,.0f} to {one.per_s[-1]:,.0f}) | {len(one.per_s)} | {one.cpu_ms:.1f} | {alone} | "
-            f"{one.n or ''} |"
-        )
-    return "\n".join([*lines, "", *detective_peer.table(peers)])
+    lines += [
+        f"| {one.tracer} | {one.begins} | {one.processes} | {statistics.median(one.per_s):,.0f} "
+        f"({one.per_s[0]:,.0f} to {one.per_s[-1]:,.0f}) | {len(one.per_s)} | {one.cpu_ms:.1f} |"
+        for one in figures
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

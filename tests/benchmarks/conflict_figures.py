@@ -1,27 +1,16 @@
-"""How well conflicts of instructions are decided: on played scenes with a known winner, and on sound recorded runs."""
+"""How well conflicts of instructions are decided, on played scenes with a known winner."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final
+from dataclasses import dataclass
 
-from blamespan.conventions import STEP_INSTRUCTIONS
-from blamespan.errors import UnreadableInput
-from blamespan.importing.files import read_bytes
-from blamespan.importing.recorded import load_importer
-from blamespan.json_text import parse_json
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.make.conflicts import PlayedConflict
-from blamespan_lab.make.edits.generate import read_sound_runs, source_files
 from blamespan_lab.make.wordings.banks import CONFLICTS
 from blamespan_lab.statistics import f1, micro_interval
 from blamespan_tracer.instructions import find_conflicts
-
-_TAU: Final = "tau_bench/*.json.xz"
-_OUTCOMES: Final = "outcomes/*.jsonl.xz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +61,6 @@ def measure_conflicts(played: Iterator[PlayedConflict]) -> PlayedFigures:
     )
 
 
-def measure_sound_runs(folder: Path) -> tuple[int, int]:
-    """Count the sound recorded runs below *folder* that are said to disobey, and all of them.
-
-    The assistant of tau-bench is given the policy that its file holds, which importers leave out.
-
-    Raises:
-        ConfigError: if there are none.
-    """
-    flagged = [bool(_broken_steps(trace)) for trace in (*_read_tau(folder), *_read_outcomes(folder))]
-    return sum(flagged), len(flagged)
-
-
 def _figures(labels: list[set[int]], answers: list[set[int]]) -> ConflictFigures:
     return ConflictFigures(
         f1(labels, answers).micro_f1,
@@ -96,25 +73,3 @@ def _figures(labels: list[set[int]], answers: list[set[int]]) -> ConflictFigures
 
 def _broken_steps(trace: MessageActionTrace) -> set[int]:
     return {conflict.step for conflict in find_conflicts(trace) if conflict.obeyed == "lower"}
-
-
-def _read_outcomes(folder: Path) -> Iterator[MessageActionTrace]:
-    for source in source_files([folder], "outcomes", _OUTCOMES):
-        yield from (run.trace for run in read_sound_runs(source))
-
-
-def _read_tau(folder: Path) -> Iterator[MessageActionTrace]:
-    for source in source_files([folder], "tau_bench", _TAU):
-        records = parse_json(read_bytes(source.path).decode())
-        for record, run in zip(records, load_importer(source.importer).read(source.path), strict=True):
-            if isinstance(run, UnreadableInput) or run.trace.outcome != "succeeded":
-                continue
-            policy = "\n".join(message["content"] for message in record["traj"] if message["role"] == "system")
-            yield _give_instructions(run.trace, policy)
-
-
-def _give_instructions(trace: MessageActionTrace, text: str) -> MessageActionTrace:
-    """Return a run whose first decision was made with *text* as system prompt."""
-    first = next(step for step in trace.steps if trace.can_be_blamed(step))
-    given = replace(first, input_text=text, attributes={**first.attributes, STEP_INSTRUCTIONS: (0, len(text))})
-    return replace(trace, steps=(*trace.steps[: first.index], given, *trace.steps[first.index + 1 :]))

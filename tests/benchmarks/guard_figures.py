@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from tests.benchmarks.guard_rows import Overruns, Timing, WayTries
+from tests.benchmarks.guard_rows import Timing, WayTries
 
 from blamespan.analysis.summary.statistics import Share
 
 MAX_P50_MS, MAX_P99_MS, MAX_GROWTH = 3.0, 15.0, 1.0
-MAX_OVERRUN = 1
 BAR_STEPS = 200
 
 
@@ -97,37 +96,6 @@ def fit_growth(points: Sequence[tuple[int, float]]) -> float | None:
         return None
     x_mean, y_mean = mean(x for x, _ in logs), mean(y for _, y in logs)
     return sum((x - x_mean) * (y - y_mean) for x, y in logs) / sum((x - x_mean) ** 2 for x, _ in logs)
-
-
-def sum_up_overruns(rows: Sequence[Overruns]) -> dict[str, Any]:
-    """Sum up budgets of agents side by side."""
-    worst = max((row.worst_calls for row in rows), default=0)
-    return {
-        "rows": [
-            {
-                "framework": row.framework,
-                "unit": row.unit,
-                "runs": row.runs,
-                "agents": row.agents,
-                "worst_calls": row.worst_calls,
-                "unspent": row.unspent,
-            }
-            for row in rows
-        ],
-        "worst_calls": worst,
-        "bars": {"budgets": bool(rows) and worst <= MAX_OVERRUN and not any(row.unspent for row in rows)},
-    }
-
-
-def sum_up_same(runs: int, decisions: int, observed: int, changed: Sequence[object]) -> dict[str, Any]:
-    """Sum up what an observing guard changes."""
-    return {
-        "changed": describe_rate(Share(len(changed), runs)),
-        "decisions": decisions,
-        "observed": observed,
-        "programs": [repr(program) for program in changed],
-        "bars": {"same": runs > 0 and observed > 0 and not changed},
-    }
 
 
 def gather_bars(document: Mapping[str, Any]) -> dict[str, bool]:

@@ -1,4 +1,4 @@
-"""The rows of the guard's table that need no faults: forbidden tools, time, budgets, and what stays as it is."""
+"""The rows of the guard's table: forbidden tools, and time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.types import Send
 from pydantic import Field
 from tests.integrations.autogen_runs import INFO
 from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS, PYTHON_CODES, SHELL_CODES, code
@@ -29,11 +28,6 @@ from tests.integrations.langgraph_programs import ScriptedModel
 import blamespan
 from blamespan.guarding.guard import Guard
 from blamespan.guarding.policy import Policy, parse_policy
-from blamespan_lab.make.corpus.recipe import CorpusRecipe
-from blamespan_lab.make.simulation.agents.policy import InputMessage, Reply
-from blamespan_lab.make.simulation.program import Program
-from blamespan_lab.make.simulation.random_stream import stable_seed
-from blamespan_lab.make.wordings.choosing import use_wordings
 
 FrameworkName = Literal["autogen", "langgraph"]
 FRAMEWORKS: tuple[FrameworkName, ...] = ("autogen", "langgraph")
@@ -88,6 +82,14 @@ def try_ways(tries: int) -> Iterator[WayTries]:
 
 
 # --- time
+
+RULES: dict[str, Any] = {
+    "agents": {"*": {"forbidden": ["*"], "recipients": [], "action": "observe"}},
+    "arguments": [{"tool": "*", "max_chars": 0, "action": "observe"}],
+    "texts": [{"forbidden_pattern": ".", "action": "observe"}],
+    "budgets": [{"calls": 1, "action": "observe"}],
+}
+"""A policy that finds something wrong with every step by rules alone, and only observes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,152 +222,3 @@ def _loop(steps: int, stamps: list[_Stamp]) -> None:
         )
     graph.add_edge(START, "ada")
     graph.compile().invoke({"messages": [HumanMessage(_QUESTION)]}, {"recursion_limit": steps + 10})
-
-
-# --- budgets
-
-
-@dataclass(frozen=True, slots=True)
-class Overruns:
-    """What agents side by side spent beyond a budget.
-
-    Attributes:
-        framework: Which.
-        unit: What the budget limits.
-        runs: How many runs there were.
-        agents: How many agents worked at once.
-        worst_calls: Calls beyond the limit in the worst run: those that began when the budget was used up.
-        unspent: Runs in which less was spent than the budget allows, which would be no feat.
-    """
-
-    framework: str
-    unit: str
-    runs: int
-    agents: int
-    worst_calls: int
-    unspent: int
-
-
-_COST = 150
-
-
-class _CostlyClient(ReplayChatCompletionClient):
-    def __init__(self, asked: list[int]) -> None:
-        super().__init__(["word"] * 60, model_info=INFO)
-        self._asked = asked
-
-    async def create(self, messages: Sequence[LLMMessage], **options: Any) -> Any:
-        self._asked.append(1)
-        await asyncio.sleep(0.001 * (len(self._asked) % 3))
-        result = await super().create(messages, **options)
-        return result.model_copy(update={"usage": RequestUsage(_COST, 0)})
-
-
-class _CostlyModel(ScriptedModel):
-    asked: list[int] = Field(default_factory=list)
-
-    def _generate(self, *_: Any, **__: Any) -> ChatResult:
-        self.asked.append(1)
-        time.sleep(0.001 * (len(self.asked) % 3))
-        usage: Any = {"input_tokens": _COST, "output_tokens": 0, "total_tokens": _COST}
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("word", usage_metadata=usage))])
-
-
-def count_overruns(runs: int, agents: int = 16) -> Iterator[Overruns]:
-    """Run agents side by side against budgets of calls, tokens and money that a few of them use up."""
-    for framework in FRAMEWORKS:
-        run = _gather if framework == "autogen" else _fan_out
-        for unit in ("model_calls", "tokens", "money"):
-            worst, unspent = 0, 0
-            for number in range(runs):
-                limit, allowed = _limit(unit, 2 + number % (agents - 4))
-                tables = {"budgets": [{unit: limit}], "prices": {"*": {"sent": 1_000_000.0}}}
-                with Guard([parse_policy(tables)]):
-                    asked = run(agents)
-                worst = max(worst, asked - allowed)
-                unspent += asked < allowed
-            yield Overruns(framework, unit, runs, agents, max(0, worst), unspent)
-
-
-def _limit(unit: str, calls: int) -> tuple[float, int]:
-    """Return a budget, and after how many calls it is used up: what a call costs does not divide it."""
-    if unit == "model_calls":
-        return calls, calls
-    # (calls - 1) calls and a part of one: the budget is used up, and gone beyond, by the last of so many calls
-    return (calls - 1) * _COST + _COST // 3, calls - 1
-
-
-def _gather(agents: int) -> int:
-    asked: list[int] = []
-    members = [AssistantAgent(f"a{number}", _CostlyClient(asked)) for number in range(agents)]
-
-    async def work() -> None:
-        await asyncio.gather(*(one.run(task="Go.") for one in members))
-
-    asyncio.run(work())
-    return len(asked)
-
-
-def _fan_out(agents: int) -> int:
-    one = _CostlyModel(answers=iter(()))
-    one.asked = []
-    graph = StateGraph(MessagesState)
-    graph.add_node("start", lambda _: {"messages": [AIMessage("go")]})
-    graph.add_node("worker", lambda _: {"messages": [one.invoke("work")]})
-    graph.add_edge(START, "start")
-    graph.add_conditional_edges("start", lambda _: [Send("worker", {}) for _ in range(agents)], ["worker"])
-    graph.compile().invoke({"messages": [HumanMessage("Go.")]}, {"max_concurrency": agents})
-    return len(one.asked)
-
-
-# --- what stays as it is
-
-OBSERVES_EVERYTHING: dict[str, Any] = {
-    "agents": {"*": {"forbidden": ["*"], "recipients": [], "action": "observe"}},
-    "arguments": [{"tool": "*", "max_chars": 0, "action": "observe"}],
-    "texts": [{"forbidden_pattern": ".", "action": "observe"}],
-    "findings": [{"check": "*"}, {"suspicion": 0.0}, {"unsupported_reaches": 1}],
-    "budgets": [{"calls": 1, "action": "observe"}],
-}
-"""A policy that finds something wrong with every step, and only observes."""
-
-
-def find_changed_runs(recipe: CorpusRecipe, each: int) -> tuple[int, int, int, list[Program]]:
-    """Run bundled teams of every kind with a guard that only observes and without, and compare all that can be seen.
-
-    Compared are what each model was sent and offered at each decision, what it answered, the final text, whether the
-    run ran out, and what was raised.
-
-    Returns:
-        How many runs were compared, how many decisions there were, how many decisions of the guard there were, and the
-        programs that differ.
-    """
-    policy = parse_policy(OBSERVES_EVERYTHING)
-    runs, decisions, observed, changed = 0, 0, 0, []
-    with use_wordings(recipe.teams.wordings):
-        for cell in recipe.cells():
-            for number in range(each):
-                seed = stable_seed("bench-guard-same", recipe.seed, *cell, number) % 2**31
-                program = Program(
-                    *cell, cast=recipe.teams.casts[seed % len(recipe.teams.casts)], seed=seed, mistakes=0.05
-                )
-                plain = _look_at(program)
-                with Guard([policy]) as guard:
-                    watched = _look_at(program)
-                runs += 1
-                decisions += len(plain[0])
-                observed += guard.counts["observe"]
-                if watched != plain or set(guard.counts) - {"observe"}:
-                    changed.append(program)
-    return runs, decisions, observed, changed
-
-
-def _look_at(program: Program) -> tuple[list[Any], object]:
-    seen: list[Any] = []
-
-    def see(agent: str, number: int, messages: tuple[InputMessage, ...], reply: Reply) -> Reply:
-        seen.append((agent, number, messages, reply))
-        return reply
-
-    outcome = program.run(on_reply=see)
-    return seen, (outcome.final_text, outcome.succeeded, outcome.error, outcome.ran_out, outcome.is_void)

@@ -1,21 +1,13 @@
 """One run of a thousand agents and 20,000 steps, in prose of some 40 words a step with numbers and names.
 
-    python -m tests.benchmarks.large_runs FILE [--agents 1000] [--steps 20000]
-
 Who speaks builds on what was said before; half of what is said repeats values that others stated, one in fifty differs
 by a digit. The same arguments give the same run.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from random import Random
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-from blamespan.otlp import request_to_json, spans_to_proto
-from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, MessageActionTrace, Step
 
 _NAMES = (
@@ -69,13 +61,6 @@ def make_large_run(n_agents: int = 1_000, n_steps: int = 20_000, seed: int = 0) 
     return MessageActionTrace(f"{seed + 1:032x}", task, tuple(steps), agents, "failed")
 
 
-def write_large_run(path: Path, n_agents: int = 1_000, n_steps: int = 20_000, seed: int = 0) -> None:
-    """Write the run as a line of OTLP-JSON."""
-    trace = make_large_run(n_agents, n_steps, seed)
-    request = ExportTraceServiceRequest(resource_spans=spans_to_proto(emit(trace)))
-    path.write_text(request_to_json(request) + "\n", encoding="utf-8")
-
-
 def _say(rng: Random, known: list[int]) -> str:
     if known and rng.random() < 0.5:
         number = rng.choice(known)
@@ -94,16 +79,3 @@ def _say(rng: Random, known: list[int]) -> str:
         thing=rng.choice(_THINGS),
         place=rng.choice(_PLACES),
     )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser("large_runs", description="Write one large run as OTLP-JSON.")
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--agents", type=int, default=1_000)
-    parser.add_argument("--steps", type=int, default=20_000)
-    arguments = parser.parse_args()
-    write_large_run(arguments.file, arguments.agents, arguments.steps)
-
-
-if __name__ == "__main__":
-    main()

@@ -26,16 +26,15 @@ from blamespan.intercepting.boundaries import Mechanism
 from blamespan.taxonomy import canonical, mode
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
-from blamespan.worker_processes import Channel
 from blamespan_lab.learn.folder import Done, LearnFolder
-from blamespan_lab.learn.worker import CleanRun, FaultRun, RecordedTrial, serve
+from blamespan_lab.learn.worker import CleanRun, FaultRun, RecordedTrial, open_worker
 from blamespan_lab.make.simulation.random_stream import stable_seed
 from blamespan_lab.rerun.feedback.writing import feedback_on
 from blamespan_lab.rerun.script import Script, script_of
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.trial import Clean, Planned
 from blamespan_lab.rerun.stress.watching import longest_trace, seen_in
-from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
+from blamespan_lab.rerun.worker_pool import CarryOut, RunEnded, WorkerPool
 from blamespan_tracer.heads import list_agents
 
 HEED = 0.7
@@ -148,7 +147,7 @@ def run_guarded(
         elif done.what in ("flipped", "harmless"):
             with_fault.append(done)
     with (
-        WorkerPool(serve_guarded, program, check, recipe, name=program, timeout_s=recipe.timeout_s) as pool,
+        WorkerPool(open_guarded, program, check, recipe, name=program, timeout_s=recipe.timeout_s) as pool,
         ThreadPoolExecutor(processes) as threads,
     ):
 
@@ -172,10 +171,10 @@ def run_guarded(
     return GuardedRuns([done.what == "harmless" for done in with_fault], after, disturbed)
 
 
-def serve_guarded(channel: Channel, program: str, check: str, recipe: StressRecipe) -> None:
-    """Carry out orders as `serve` does, under `POLICY`."""
-    with blamespan.guard(POLICY):
-        serve(channel, program, check, recipe)
+def open_guarded(program: str, check: str, recipe: StressRecipe) -> CarryOut:
+    """Open a worker that runs the program under `POLICY`."""
+    blamespan.guard(POLICY).__enter__()  # as long as the process
+    return open_worker(program, check, recipe)
 
 
 def _read(run: RecordedRun, done: Done) -> tuple[MessageActionTrace, Clean]:

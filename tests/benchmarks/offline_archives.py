@@ -1,16 +1,13 @@
-"""Archives of any size for measuring: runs of one cast, each with words and ids of its own, in several formats."""
+"""Archives of any size for measuring: runs of one cast, each with words and ids of its own, as OTLP-JSON."""
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import zstandard
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
@@ -56,44 +53,12 @@ def _run(number: int) -> MessageActionTrace:
 
 
 def _json(spans: list[Span]) -> bytes:
-    return request_to_json(_request(spans)).encode() + b"\n"
+    return request_to_json(ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))).encode() + b"\n"
 
 
-def _proto(spans: list[Span]) -> bytes:
-    data = TracesData(resource_spans=spans_to_proto(spans)).SerializeToString()
-    return len(data).to_bytes(4, "big") + data
-
-
-def _v3(spans: list[Span]) -> bytes:
-    return b'{"result":' + json.dumps(json.loads(request_to_json(_request(spans)))).encode() + b"}\n"
-
-
-def _request(spans: list[Span]) -> ExportTraceServiceRequest:
-    return ExportTraceServiceRequest(resource_spans=spans_to_proto(spans))
-
-
-FORMATS: dict[str, tuple[str, Callable[[list[Span]], bytes]]] = {
-    "otlp-json": ("jsonl", _json),
-    "otlp-json, zstd": ("jsonl.zst", _json),
-    "otlp-proto": ("binpb", _proto),
-    "jaeger-v3": ("json", _v3),
-}
-"""By name: how files of it end, and how it writes a run."""
-
-
-def write_file(path: Path, name: str, count: int, *, first: int = 1) -> int:
-    """Write so many runs to one file; give how many bytes they are before compression."""
-    size = 0
-    pack = FORMATS[name][1]
-    with path.open("wb") as raw:
-        file = zstandard.ZstdCompressor().stream_writer(raw, closefd=False) if path.suffix == ".zst" else raw
-        for run in runs(count, first=first):
-            data = pack(emit(run))
-            size += len(data)
-            file.write(data)
-        if file is not raw:
-            file.close()
-    return size
+def write_file(path: Path, count: int, *, first: int = 1) -> int:
+    """Write so many runs to one file of OTLP-JSON; return its size in bytes."""
+    return path.write_bytes(b"".join(_json(emit(run)) for run in runs(count, first=first)))
 
 
 def write_archive(folder: Path, size_bytes: int, *, files: int) -> int:

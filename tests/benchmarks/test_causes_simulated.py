@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import pytest
 from tests.benchmarks.causes_failures import failures
 from tests.benchmarks.causes_simulated import SimulatedFailure, SimulatedTrials, TwinCorrections
 
 from blamespan_lab.make.recording import Recording
 from blamespan_lab.rerun.causes.corrections import NoCorrection
+from blamespan_lab.rerun.causes.shapley import Coalition, shapley
 
 
 def _decisive(failure: SimulatedFailure) -> int:
@@ -68,3 +72,23 @@ def test_label_and_trace_speak_of_the_same_step(number: int) -> None:
     failure = failures()[number]
 
     assert failure.trace.steps[_decisive(failure)].agent == failure.label.decisive.agent  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+def test_culprit_of_a_simulated_failure_has_the_largest_share() -> None:
+    """Of failures by one fault: who made it, by running every coalition."""
+    with Recording() as recording:
+        for failure in failures():
+            if failure.label.purpose != "faulty":
+                continue
+            members = [agent.name for agent in failure.trace.agents if agent.role == "agent"]
+            worth = partial(_worth, failure, recording)
+            shares = shapley(members, worth, pairs=6).shares
+
+            assert failure.label.decisive is not None
+            assert max(shares, key=lambda name: shares[name]) == failure.label.decisive.agent
+            assert sum(shares.values()) == pytest.approx(1)
+
+
+def _worth(failure: SimulatedFailure, recording: Recording, coalitions: Sequence[Coalition]) -> list[float]:
+    return [float(failure.put_agents_right(coalition, recording).succeeded) for coalition in coalitions]

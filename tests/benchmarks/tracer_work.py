@@ -45,15 +45,5 @@ def throughput(share: tuple[int, int, bool]) -> Round:
     return Round(begun, time.time(), time.process_time() - cpu_s)
 
 
-def latencies(from_spans: bool) -> list[float]:
-    """Attribute each run alone; give the milliseconds of each."""
-    found = []
-    for spans, trace in zip(_state["spans"], _state["traces"], strict=True):
-        begun = time.perf_counter()
-        _tracer().attribute([rebuild(spans) if from_spans else trace])
-        found.append(1_000 * (time.perf_counter() - begun))
-    return found
-
-
 def _tracer() -> Tracer:
     return cast(Tracer, _state["tracer"])

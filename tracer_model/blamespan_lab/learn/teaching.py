@@ -24,7 +24,7 @@ from blamespan_lab.learn.campaign import BY, Budget, Campaign, Made, cost_of
 from blamespan_lab.learn.folder import LearnFolder
 from blamespan_lab.learn.report import figures_of, lines_of
 from blamespan_lab.learn.training import Trained, train_team
-from blamespan_lab.learn.worker import CleanRun, RecordedTrial, serve
+from blamespan_lab.learn.worker import CleanRun, RecordedTrial, open_worker
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
@@ -109,7 +109,7 @@ def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: 
     _require_tasks(tasks)
     budget, timeout_s = settings.budget, settings.timeout_s
     recipe = make_recipe(timeout_s=timeout_s)
-    with WorkerPool(serve, program, check, recipe, name=program, timeout_s=timeout_s) as pool:
+    with WorkerPool(open_worker, program, check, recipe, name=program, timeout_s=timeout_s) as pool:
         try:
             pool.ask(CleanRun(tasks[0]))  # imports the program
             began_s = time.monotonic()
@@ -210,7 +210,7 @@ def make_runs(
         BlamespanError: if no task succeeds without a fault, or no fault makes any run fail.
     """
     _require_tasks(tasks)
-    with WorkerPool(serve, name, check, recipe, name=name, timeout_s=recipe.timeout_s) as pool:
+    with WorkerPool(open_worker, name, check, recipe, name=name, timeout_s=recipe.timeout_s) as pool:
         made = Campaign(tasks, recipe, budget, pool, folder, processes or cores(), on_progress).make()
     require_failures(made, name)
     return made

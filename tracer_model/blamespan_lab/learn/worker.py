@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 from opentelemetry.sdk.trace import TracerProvider
 
-import blamespan
 from blamespan import conventions as words
-from blamespan.errors import BlamespanError
-from blamespan.injecting.injection import PLAN_VARIABLE
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
-from blamespan.worker_processes import Channel
 from blamespan_lab.rerun.playback import Correction, PromptWatcher
+from blamespan_lab.rerun.recorded_run import start_recording
 from blamespan_lab.rerun.recorded_tools import RecordedTools
 from blamespan_lab.rerun.script import RecordedResult, Script
 from blamespan_lab.rerun.stress.recipe import StressRecipe
@@ -27,10 +21,7 @@ from blamespan_lab.rerun.stress.trial import Clean, Planned, run_with_fault
 from blamespan_lab.rerun.stress.watching import WatchedRun
 from blamespan_lab.rerun.trials import try_corrections
 from blamespan_lab.rerun.user_program import UserProgram, load_program
-from blamespan_lab.rerun.worker_pool import send_error
-
-_NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
-"""Variables that would add faults of their own, or hide what happens."""
+from blamespan_lab.rerun.worker_pool import CarryOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,28 +116,6 @@ class RecordedTrial:
     is_sandbox: bool = False
 
 
-def serve(channel: Channel, program: str, check: str | None, recipe: StressRecipe) -> None:
-    """Carry out orders until the parent has gone. The first answer is an error, or None."""
-    logging.lastResort = logging.NullHandler()  # what breaks by a fault is part of the result
-    warnings.simplefilter("ignore")
-    for framework in ("agent_framework", "autogen_core", "autogen_agentchat"):
-        logging.getLogger(framework).addHandler(logging.NullHandler())
-    for name in _NOT_OURS:
-        os.environ.pop(name, None)
-    try:
-        worker = Worker.open(program, check, recipe)
-    except BlamespanError as error:
-        send_error(channel, error)
-        return
-    channel.send(None)
-    while True:
-        order: Order = channel.receive()
-        try:
-            channel.send(worker.carry_out(order))
-        except BlamespanError as error:
-            send_error(channel, error)
-
-
 @dataclass(frozen=True, slots=True)
 class Worker:
     """A user's program that is run and recorded in this process.
@@ -170,9 +139,8 @@ class Worker:
         Raises:
             ConfigError: if it cannot be imported or run.
         """
-        recorder, models = SpanRecorder(TracerProvider(shutdown_on_exit=False)), PromptWatcher()
-        recorder.provider.add_span_processor(models)
-        blamespan.instrument(tracer_provider=recorder.provider, mask_secrets=False)
+        recorder = SpanRecorder(TracerProvider(shutdown_on_exit=False))
+        models = start_recording(recorder, mask_secrets=False)
         return cls(load_program(program, check), recipe, recorder, models)
 
     def carry_out(self, order: Order) -> Any:  # a trial of one of two kinds, which the parent knows
@@ -215,3 +183,8 @@ def _spans_of(run: WatchedRun, recorder: SpanRecorder) -> tuple[Span, ...]:
     return tuple(
         span if span.parent_id in known else replace(span, attributes={**span.attributes, **outcome}) for span in spans
     )
+
+
+def open_worker(program: str, check: str | None, recipe: StressRecipe) -> CarryOut:
+    """Open a worker, and return what carries out orders."""
+    return Worker.open(program, check, recipe).carry_out

@@ -98,21 +98,25 @@ def verdict_on(run: ReplayableRun, tracer_name: str | None) -> Attribution:
     return verdict
 
 
+def start_recording(recorder: SpanRecorder, *, mask_secrets: bool | None = None) -> PromptWatcher:
+    """Record for *recorder*, and for what is told to models, which is returned: no span leaves the process.
+
+    Programs that are imported afterwards stay with that, even if they call `blamespan.instrument()`.
+    """
+    models = PromptWatcher()
+    recorder.provider.add_span_processor(models)
+    blamespan.instrument(tracer_provider=recorder.provider, capture_content=True, mask_secrets=mask_secrets)
+    return models
+
+
 @contextmanager
 def recording_quietly(recorder: SpanRecorder | None = None) -> Iterator[PromptWatcher]:
-    """Record for what is told to models, and for *recorder*: no span leaves the process.
-
-    Programs that are imported within the block stay with that, even if they call `blamespan.instrument()`.
-    """
-    provider = recorder.provider if recorder is not None else TracerProvider(shutdown_on_exit=False)
-    models = PromptWatcher()
-    provider.add_span_processor(models)
-    done = blamespan.instrument(tracer_provider=provider, capture_content=True)
+    """Record as `start_recording` does, for this block alone."""
+    models = start_recording(recorder or SpanRecorder(TracerProvider(shutdown_on_exit=False)))
     try:
         yield models
     finally:
-        if done:
-            blamespan.uninstrument()
+        blamespan.uninstrument()
 
 
 def check_step(script: Script, step: int) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -12,19 +9,17 @@ from typing import Protocol
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from blamespan.errors import BlamespanError, ConfigError
-from blamespan.injecting.injection import PLAN_VARIABLE
+from blamespan.errors import ConfigError
 from blamespan.testing import SpanRecorder
-from blamespan.worker_processes import Channel
 from blamespan_lab.rerun.checkpoints import go_on_from_checkpoint
 from blamespan_lab.rerun.fix.findings import FindingCheck
 from blamespan_lab.rerun.playback import Correction, Playback, PromptWatcher
-from blamespan_lab.rerun.recorded_run import check_step, original_run, recording_quietly
+from blamespan_lab.rerun.recorded_run import check_step, original_run, start_recording
 from blamespan_lab.rerun.recorded_tools import RecordedTools
 from blamespan_lab.rerun.script import Script
 from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.user_program import Ran, UserProgram, load_program
-from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool, send_error
+from blamespan_lab.rerun.worker_pool import CarryOut, RunEnded, WorkerPool
 
 NO_MODEL = "no model was asked"
 """How the trouble begins of a program whose agents are its own code: playback answers for models only."""
@@ -134,7 +129,7 @@ class ProgramTrials:
 
     def __post_init__(self) -> None:
         arguments = self.program, self.check, self.finding, self.runs_tools
-        self._pool = WorkerPool(serve, *arguments, name=self.program, timeout_s=self.timeout_s)
+        self._pool = WorkerPool(open_trials, *arguments, name=self.program, timeout_s=self.timeout_s)
 
     def __enter__(self) -> ProgramTrials:
         return self
@@ -172,47 +167,30 @@ class ProgramTrials:
         return trial
 
 
-def serve(channel: Channel, program: str, check: str | None, finding: FindingCheck | None, runs_tools: bool) -> None:
-    """Run trials until the parent has gone. It answers first with an error or None, then with trials or errors."""
-    logging.lastResort = logging.NullHandler()  # what frameworks say of a replay that is refused is no news
-    warnings.simplefilter("ignore")
-    for framework in ("autogen_core", "autogen_agentchat"):
-        logging.getLogger(framework).addHandler(logging.NullHandler())
-    for name in (PLAN_VARIABLE, "OTEL_SDK_DISABLED"):
-        os.environ.pop(name, None)
+def open_trials(program: str, check: str | None, finding: FindingCheck | None, runs_tools: bool) -> CarryOut:
+    """Begin to record, import the program, and return what goes on with a recording: its script, task, corrections."""
     recorder = SpanRecorder(TracerProvider(shutdown_on_exit=False))
-    with recording_quietly(recorder) as models:
-        try:
-            made = load_program(program, check)
-        except BlamespanError as error:
-            send_error(channel, error)
-            return
-        channel.send(None)
-        while True:
-            script, task, corrections, most_asked = channel.receive()
-            recorder.clear()
-            try:
-                if not corrections:
-                    channel.send(Trial(original_run(made, script, task, models)))
-                    continue
-                with ExitStack() as stack:
-                    tools = None
-                    if not runs_tools and not made.is_sandbox:
-                        tools = stack.enter_context(RecordedTools(script.results))
-                    trial = try_corrections(
-                        made,
-                        script,
-                        corrections,
-                        task,
-                        models,
-                        most_asked=most_asked,
-                        from_checkpoints=made.check is not None,
-                    )
-                if tools is not None and tools.lacks and not trial.trouble:
-                    trial = replace(trial, trouble=f"it calls {tools.lacks[:120]}, which was not recorded and not run")
-                if made.check is None and finding is not None and not trial.trouble:
-                    is_gone = not trial.ran.error and finding.is_gone_from(longest_trace(recorder.spans()))
-                    trial = replace(trial, ran=replace(trial.ran, succeeded=is_gone))
-                channel.send(trial)
-            except BlamespanError as error:
-                send_error(channel, error)
+    models = start_recording(recorder)
+    made = load_program(program, check)
+
+    def carry_out(order: tuple[Script, str, Sequence[Correction], int]) -> Trial:
+        script, task, corrections, most_asked = order
+        recorder.clear()
+        if not corrections:
+            return Trial(original_run(made, script, task, models))
+        with ExitStack() as stack:
+            tools = None
+            if not runs_tools and not made.is_sandbox:
+                tools = stack.enter_context(RecordedTools(script.results))
+            has_check = made.check is not None
+            trial = try_corrections(
+                made, script, corrections, task, models, most_asked=most_asked, from_checkpoints=has_check
+            )
+        if tools is not None and tools.lacks and not trial.trouble:
+            trial = replace(trial, trouble=f"it calls {tools.lacks[:120]}, which was not recorded and not run")
+        if not has_check and finding is not None and not trial.trouble:
+            is_gone = not trial.ran.error and finding.is_gone_from(longest_trace(recorder.spans()))
+            trial = replace(trial, ran=replace(trial.ran, succeeded=is_gone))
+        return trial
+
+    return carry_out

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
+import warnings
 from collections.abc import Callable
+from pkgutil import resolve_name
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from blamespan.errors import BlamespanError, ConfigError
+from blamespan.injecting.injection import PLAN_VARIABLE
 from blamespan.worker_processes import Channel, WorkerProcess
+
+CarryOut: TypeAlias = Callable[[Any], Any]
+"""Carries out an order in a process, and returns its answer; orders and answers are what the two sides agree on."""
 
 _START_S = 120.0
 """Within which a process must have imported what it runs."""
+_NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+"""Variables that would add faults of their own, or hide what happens."""
 
 
 class RunEnded(Exception):
@@ -22,15 +32,16 @@ class WorkerPool:
     """Processes that answer orders, made as they are needed. May be asked from several threads at once.
 
     Args:
-        serve: What runs in each: it sends an error or None once it is ready, then an answer to each order.
-        arguments: That it is given beside its channel.
+        open_program: Opens the program in each process, and returns what carries out orders there; a function at the
+            top of its module.
+        arguments: That it is given.
         name: Of the program, for messages.
         timeout_s: Within which an answer must come.
     """
 
-    def __init__(self, serve: Callable[..., None], *arguments: object, name: str, timeout_s: float) -> None:
-        self._target = f"{serve.__module__}:{serve.__name__}"
-        self._arguments, self._name, self._timeout_s = arguments, name, timeout_s
+    def __init__(self, open_program: Callable[..., CarryOut], *arguments: object, name: str, timeout_s: float) -> None:
+        self._arguments = f"{open_program.__module__}:{open_program.__name__}", *arguments
+        self._name, self._timeout_s = name, timeout_s
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._lock = threading.Lock()
@@ -54,7 +65,7 @@ class WorkerPool:
         for process in processes:
             process.wait_for_end()
 
-    def ask(self, order: object) -> Any:  # what `serve` answers
+    def ask(self, order: object) -> Any:  # the answer to it
         """Have one process carry out *order*.
 
         Raises:
@@ -83,7 +94,7 @@ class WorkerPool:
                 raise BlamespanError("expected a pool that is open, got one that was closed")
             if self._idle:
                 return self._idle.pop()
-            process = WorkerProcess(self._target, *self._arguments)
+            process = WorkerProcess(f"{__name__}:serve", *self._arguments)
             self._all.add(process)
         try:
             error: BlamespanError | None = process.receive(timeout_s=_START_S)
@@ -105,6 +116,28 @@ class WorkerPool:
             self._all.discard(process)
 
 
-def send_error(channel: Channel, error: BlamespanError) -> None:
-    """Send *error* as it is, without what it was raised from, which need not go through a pipe."""
-    channel.send(type(error)(str(error)))
+def serve(channel: Channel, open_program: str, *arguments: object) -> None:
+    """Carry out orders until the parent has gone. The first answer is an error, or None once the program is open."""
+    logging.lastResort = logging.NullHandler()  # what breaks by a fault, or in a replay that is refused, is no news
+    warnings.simplefilter("ignore")
+    for framework in ("agent_framework", "autogen_core", "autogen_agentchat"):
+        logging.getLogger(framework).addHandler(logging.NullHandler())
+    for name in _NOT_OURS:
+        os.environ.pop(name, None)
+    try:
+        carry_out: CarryOut = resolve_name(open_program)(*arguments)
+    except BlamespanError as error:
+        channel.send(_bare(error))
+        return
+    channel.send(None)
+    while True:
+        order = channel.receive()
+        try:
+            channel.send(carry_out(order))
+        except BlamespanError as error:
+            channel.send(_bare(error))
+
+
+def _bare(error: BlamespanError) -> BlamespanError:
+    """Return *error* without what it was raised from, which need not go through a pipe."""
+    return type(error)(str(error))

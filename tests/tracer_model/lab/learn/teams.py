@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,6 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 TASKS = [f"A hall has {number} rows of {number + 3} seats. How many seats are there?" for number in range(11, 17)]
 _draws = itertools.count()
-written: list[str] = []
-"""What the tool of `writing` has done to the world."""
 
 
 class Member(BaseChatModel):
@@ -75,23 +72,6 @@ def alone() -> Any:
 def restless() -> Any:
     """Make a team that says it in other words each time."""
     return _graph(reader=lambda text: f"{_read(text)} That is note {'x' * (next(_draws) % 50 + 1)}.", solver=_solve)
-
-
-def hanging() -> Any:
-    """Make a team that waits for ever."""
-
-    def wait(text: str) -> str:
-        time.sleep(600)
-        return text
-
-    return _graph(reader=wait, solver=_solve)
-
-
-def deaf() -> Any:
-    """Make a team whose solver knows the answers, whatever it is told."""
-    answers = iter([task for task in TASKS for _ in range(1_000)])
-    del answers
-    return _graph(reader=lambda text: f"{_read(text)} [{text}]", solver=lambda text: _solve(text[text.rfind("[") :]))
 
 
 def is_right(answer: str, task: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -114,18 +114,23 @@ def planned(recipe: StressRecipe, clean: Mapping[int, Clean]) -> list[Planned]:
                 f"{recipe.name}: expected agents among {sorted(tasks)!r}, got {name!r}. Correct the recipe"
             )
     roles = [role for role in tasks if not recipe.agents or role in recipe.agents]
+    ways = {kind: (mechanisms, stable_seed("task", recipe.seed, kind)) for kind, mechanisms in recipe.ways.items()}
     plan: list[Planned] = []
     for number in range(recipe.runs):
-        turn = [_one(kind, role, tasks[role], number, recipe) for kind in recipe.ways for role in roles]
+        turn = [
+            Planned(
+                kind,
+                mechanisms[number % len(mechanisms)],
+                role,
+                tasks[role][(first + number) % len(tasks[role])],
+                number,
+            )
+            for kind, (mechanisms, first) in ways.items()
+            for role in roles
+        ]
         Random(stable_seed("order", recipe.seed, number)).shuffle(turn)  # noqa: S311
         plan += turn
     return plan
-
-
-def _one(kind: str, role: str, tasks: Sequence[int], number: int, recipe: StressRecipe) -> Planned:
-    mechanisms = recipe.ways[kind]
-    first = stable_seed("task", recipe.seed, kind) % len(tasks)
-    return Planned(kind, mechanisms[number % len(mechanisms)], role, tasks[(first + number) % len(tasks)], number)
 
 
 def _clean(workers: SubjectWorkers, spec: SubjectSpec, tracked: Tracked) -> tuple[dict[int, Clean], dict[int, str]]:

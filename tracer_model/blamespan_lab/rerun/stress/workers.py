@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, TypeAlias
 
-from blamespan.errors import BlamespanError, ConfigError
-from blamespan.injecting.injection import PLAN_VARIABLE
+from blamespan.errors import ConfigError
 from blamespan.tracers import Tracer, load_tracer
-from blamespan.worker_processes import Channel
 from blamespan_lab.rerun.stress.byzantine import ByzantineOrder, ByzantineTrial, try_byzantine
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.subjects import SubjectSpec
 from blamespan_lab.rerun.stress.trial import Clean, FaultTrial, Planned, try_fault
-from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool, send_error
+from blamespan_lab.rerun.worker_pool import CarryOut, RunEnded, WorkerPool
 
 Order: TypeAlias = int | tuple[Planned, Clean] | ByzantineOrder
 """A task to run without a fault, a run with one, or a run with agents that are turned."""
 Result: TypeAlias = Clean | FaultTrial | ByzantineTrial | str
 """What became of it; for a run without a fault that did not come to an end: why."""
-
-_NOT_OURS = (PLAN_VARIABLE, "OTEL_SDK_DISABLED", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
-"""Variables that would add faults of their own, or hide what happens."""
 
 
 @dataclass
@@ -48,7 +40,9 @@ class SubjectWorkers:
 
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.count)
-        self._pool = WorkerPool(serve, self.spec, self.recipe, name=self.spec.name, timeout_s=self.recipe.timeout_s)
+        self._pool = WorkerPool(
+            open_subject, self.spec, self.recipe, name=self.spec.name, timeout_s=self.recipe.timeout_s
+        )
 
     def __enter__(self) -> SubjectWorkers:
         return self
@@ -84,30 +78,22 @@ def _result_without_answer(order: Order, end: Literal["timed out", "broke"]) -> 
     return FaultTrial(order[0], "unknown", succeeded=False, is_changed=True, end=end, error=error)
 
 
-def serve(channel: Channel, spec: SubjectSpec, recipe: StressRecipe) -> None:
-    """Run orders until the parent has gone: the whole life of a process. The first answer is an error, or None."""
-    logging.lastResort = None  # what breaks by a fault is part of the result
-    warnings.simplefilter("ignore")
-    for name in _NOT_OURS:
-        os.environ.pop(name, None)
-    try:
-        subject = spec.open()
-    except BlamespanError as error:
-        send_error(channel, error)
-        return
-    channel.send(None)
-    while True:
-        order: Order = channel.receive()
+def open_subject(spec: SubjectSpec, recipe: StressRecipe) -> CarryOut:
+    """Open the subject, and return what carries out orders."""
+    subject = spec.open()
+
+    def carry_out(order: Order) -> Result:
         try:
             if isinstance(order, int):
                 run = subject.run(order)
-                channel.send(Clean(run, {role: tuple(names) for role, names in subject.roles(order, run).items()}))
-            elif isinstance(order, ByzantineOrder):
-                channel.send(try_byzantine(subject, order, _tracer(order.tracer)))
-            else:
-                channel.send(try_fault(subject, order[0], order[1], recipe))
+                return Clean(run, {role: tuple(names) for role, names in subject.roles(order, run).items()})
+            if isinstance(order, ByzantineOrder):
+                return try_byzantine(subject, order, _tracer(order.tracer))
+            return try_fault(subject, *order, recipe)
         except ConfigError as error:
-            channel.send(_refuse(order, str(error)))
+            return _refuse(order, str(error))
+
+    return carry_out
 
 
 def _refuse(order: Order, reason: str) -> Result:

@@ -7,10 +7,7 @@ from random import Random
 
 import pytest
 
-from blamespan_lab.make.recording import Recording
 from blamespan_lab.rerun.causes.shapley import Coalition, NoShares, OutOfBudget, list_coalitions, shapley
-from blamespan_lab.rerun.causes.worth import ReplayedWorth
-from tests.benchmarks.causes_failures import failures
 
 Worth = Callable[[Sequence[Coalition]], list[float]]
 
@@ -102,45 +99,3 @@ def test_failure_that_no_coalition_mends_is_not_shared_out() -> None:
     """Where everybody put right changes nothing, nobody has a share."""
     with pytest.raises(NoShares, match="no difference to share out"):
         shapley(["a", "b"], _worth(lambda _: 0.0))
-
-
-@pytest.mark.slow
-def test_culprit_of_a_simulated_failure_has_the_largest_share() -> None:
-    """Of failures by one fault: who made it, by running every coalition."""
-    with Recording() as recording:
-        for failure in failures():
-            if failure.label.purpose != "faulty":
-                continue
-            members = [agent.name for agent in failure.trace.agents if agent.role == "agent"]
-            shares = shapley(
-                members,
-                _worth(lambda coalition, one=failure: float(one.put_agents_right(coalition, recording).succeeded)),  # type: ignore[misc]
-                pairs=6,
-            ).shares
-
-            assert failure.label.decisive is not None
-            assert max(shares, key=lambda name: shares[name]) == failure.label.decisive.agent
-            assert sum(shares.values()) == pytest.approx(1)
-
-
-def test_replayed_worth_refuses_what_the_budget_does_not_do_for() -> None:
-    """It is said before anything runs."""
-    from blamespan_lab.rerun.causes.verify import CallBudget
-    from blamespan_lab.rerun.playback import Correction
-    from blamespan_lab.rerun.script import script_of
-    from tests.benchmarks.causes_simulated import SimulatedTrials
-
-    failure = failures()[0]
-    first = next(step for step in failure.trace.steps if failure.trace.can_be_blamed(step))
-    with Recording() as recording:
-        worth = ReplayedWorth(
-            {first.agent: [Correction(first.index, "No.")]},
-            script_of(failure.trace),
-            SimulatedTrials(failure, recording),
-            1,
-            CallBudget(1),
-        )
-
-        assert worth([frozenset()]) == [0.0]
-        with pytest.raises(OutOfBudget, match="1 coalitions take about"):
-            worth([frozenset({first.agent})])

@@ -51,6 +51,7 @@ def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
     assert len(shares) > 1
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_right_answer_of_a_later_agent_does_not_count_for_an_earlier_ones_error(birds: Path) -> None:
     """The reporter's answer, put into its mouth, mends the run as well: it only reported what the adder had added."""
     document = _shared(
@@ -66,6 +67,7 @@ def test_right_answer_of_a_later_agent_does_not_count_for_an_earlier_ones_error(
     assert {item["agent"]: item["share"] for item in alone["agents"]} == {"adder": 0.0, "reporter": 1.0}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_later_right_answer_counts_only_given_what_it_builds_on(tmp_path: Path) -> None:
     """Two agents err, and neither mends the run alone; the third's answer is right only once both are."""
     run = _record(tmp_path / "two.jsonl", lambda: programs.two_who_err().invoke({"messages": [("user", TASK)]}))
@@ -88,6 +90,7 @@ def test_later_right_answer_counts_only_given_what_it_builds_on(tmp_path: Path) 
     assert bare["counter"] < 0.5
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_fault_that_was_put_in_is_undone(birds: Path, tmp_path: Path) -> None:
     """A line of `blamespan.inject()` says what stood there before; one of another run is passed over."""
     labels = tmp_path / "labels.jsonl"
@@ -129,6 +132,7 @@ def test_tracers_word_adds_up_without_a_program(birds: Path) -> None:
     assert "by the tracer's word, not by running anything" in result.stderr
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_run_that_no_correction_mends_is_not_shared_out(birds: Path) -> None:
     """Where everybody put right still fails, nobody has a share."""
     result = _run(
@@ -162,6 +166,7 @@ def test_agents_that_nobody_can_put_right_are_named_without_a_share(
     assert "adder" in _shared(*arguments)["not_put_right"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

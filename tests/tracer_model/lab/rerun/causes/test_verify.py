@@ -16,7 +16,9 @@ from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.rerun.causes.corrections import NoCorrection, UserCorrections
+from blamespan_lab.rerun.causes.shapley import OutOfBudget
 from blamespan_lab.rerun.causes.verify import CallBudget, VerifiedSuspect, list_suspects, verified_verdict, verify
+from blamespan_lab.rerun.causes.worth import ReplayedWorth
 from blamespan_lab.rerun.playback import Correction
 from blamespan_lab.rerun.script import Script, script_of
 from blamespan_lab.rerun.trials import Trial
@@ -237,3 +239,14 @@ def test_user_corrections_name_what_they_lack() -> None:
     assert corrections.write(1) == Correction(1, "It makes 42.")
     with pytest.raises(NoCorrection):
         corrections.write(2)
+
+
+def test_replayed_worth_refuses_what_the_budget_does_not_do_for(script: Script) -> None:
+    """It is said before anything runs."""
+    team = _Team(lambda *_: True)
+    worth = ReplayedWorth({"adder": [Correction(1, "It makes 42.")]}, script, team, 1, CallBudget(2))
+
+    assert worth([frozenset()]) == [0.0]
+    with pytest.raises(OutOfBudget, match="1 coalitions take about 3 calls of models, and 2 are left"):
+        worth([frozenset({"adder"})])
+    assert team.tried == []

@@ -71,6 +71,7 @@ def test_users_correction_confirms_the_culprit_and_writes_verdict_and_label(bird
     assert attributes["blamespan.revision"] == {"intValue": "1"}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_without_a_correction_the_agent_is_asked_again(birds: Path) -> None:
     """Told what is wrong, the adder adds right, and the run succeeds; the counter says the same again."""
     suspects = _outcomes(birds, f"{_HERE}:team", *_CHECK, "--by", "feedback", "--repeats", 2)
@@ -107,6 +108,7 @@ def test_team_that_hangs_or_ignores_or_is_lucky_decides_nothing(
     assert reason in suspects[1]["reason"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("program", "said"),
     [
@@ -122,6 +124,7 @@ def test_program_that_is_not_the_recorded_one_is_named(birds: Path, program: str
     assert said in told
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_run_that_the_check_calls_right_has_nothing_to_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sound run is refused."""
     monkeypatch.setenv(MOOD, "lucky")
@@ -189,6 +192,7 @@ def test_coalition_goes_on_from_the_checkpoint_of_its_first_step(tmp_path: Path)
     assert from_checkpoint.said == from_start.said
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_judge_writes_the_correction_where_it_is_set(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words are said at the step; where it gives none, the suspect is undecided, and its reason is told."""
     monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
@@ -206,6 +210,7 @@ def test_judge_writes_the_correction_where_it_is_set(birds: Path, monkeypatch: p
     assert "the judge gave no correction" in unanswered["reason"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_table_shows_each_suspect_with_counts_and_reason(birds: Path) -> None:
     """People read the outcome, how often of how many with its interval, by whom, why, and what is decisive now."""
     result = _run(birds, f"{_HERE}:team", *_CHECK, "--correction", "1=It makes 42.", "--suspects", 1, "--repeats", 2)

@@ -52,6 +52,7 @@ def test_users_correction_is_proved_by_running_on(
     assert f'check="{_HERE}:is_42"' in out.read_text()
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_without_a_check_solved_means_that_the_finding_is_gone(graph_run: Path) -> None:
     """And the command says so; what was wrong stays wrong without the correction."""
     done = _done(graph_run, f"{_HERE}:graph", "--repeats", 3)
@@ -60,6 +61,7 @@ def test_without_a_check_solved_means_that_the_finding_is_gone(graph_run: Path) 
     assert "the finding is gone" in done["success"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_correction_that_is_wrong_itself_proves_nothing(graph_run: Path) -> None:
     """Another wrong sum is a finding again, and a wrong answer; the exit code is 1."""
     wrong = ("--correction", "40 + 2 = 62, so there are 62 birds.", "--repeats", 2)
@@ -72,6 +74,7 @@ def test_correction_that_is_wrong_itself_proves_nothing(graph_run: Path) -> None
     assert "Nothing is proved: put right, the run fails all the same" in result.stdout
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_lucky_program_is_not_solved_by_a_correction(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the run succeeds without it, too, chance is not ruled out, and the next suspect is tried."""
     monkeypatch.setenv(MOOD, "lucky")
@@ -81,6 +84,7 @@ def test_lucky_program_is_not_solved_by_a_correction(graph_run: Path, monkeypatc
     assert "too often to tell that from chance" in done["reason"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_tools_answer_as_recorded_and_others_do_not_run(
     graph_run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -101,6 +105,7 @@ def test_tools_answer_as_recorded_and_others_do_not_run(
     assert "cats" in (tmp_path / "calls").read_text()
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_endpoint_is_asked_before_the_agents_own_model(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it gives nothing, the agent's own model is told what is wrong."""
     monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
@@ -117,6 +122,7 @@ def test_endpoint_is_asked_before_the_agents_own_model(graph_run: Path, monkeypa
     assert (told["proved"], told["by"], told["says"]) == (True, "feedback", RIGHT)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_report_fits_100_columns(graph_run: Path) -> None:
     """It says who, what, how often with and without, what that means, what is deterministic, and what to change."""
     result = _fix(graph_run, f"{_HERE}:graph", *_CHECK, "--repeats", 2)
@@ -141,7 +147,7 @@ def test_report_fits_100_columns(graph_run: Path) -> None:
             (),
             "Give the program as it was when the run was recorded",
         ),
-        (f"{_HERE}:graph", ("--timeout", "2"), "did not end within 2 s. Give a higher --timeout"),
+        (f"{_HERE}:graph", ("--timeout", "4"), "did not end within 4 s. Give a higher --timeout"),
     ],
 )
 def test_other_program_and_one_that_hangs_prove_nothing(
@@ -155,6 +161,7 @@ def test_other_program_and_one_that_hangs_prove_nothing(
     assert said in " ".join(result.stdout.split())
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_sound_run_has_nothing_to_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the check, and without one by the tracer's word."""
     monkeypatch.setenv(MOOD, "mended")
@@ -166,6 +173,7 @@ def test_sound_run_has_nothing_to_fix(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "expected a" in str(_fix(path, f"{_HERE}:graph").exception)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_program_without_models_is_mended_in_its_code(tmp_path: Path) -> None:
     """Where no model says the step, nothing can be put in its place: that is said, and what to do instead."""
     path = record(tmp_path / "run.jsonl", lambda: without_models().invoke({"messages": [("user", TASK)]}))
