@@ -11,10 +11,10 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from blamespan import json_text
 from blamespan.errors import UnreadableInput
@@ -33,6 +33,8 @@ _BATCH_ROWS = 256
 _LEAST_ROW_BYTES = 8
 """A row of spans has a random id, which no compression makes smaller: more rows than that are somebody's bomb."""
 
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 Record: TypeAlias = tuple[str, dict[str, Any]]
 """Where a record stands, and its fields: whatever the file holds, checked by whoever reads them."""
 
@@ -95,12 +97,24 @@ def runs_of_objects(
     Raises:
         UnreadableInput: if the file cannot be opened.
     """
-    for item in json_objects(path, expected):
+    return read_each(json_objects(path, expected), lambda item: (run_of(item),))
+
+
+def read_each(
+    items: Iterable[ItemT | UnreadableInput], read: Callable[[ItemT], Iterable[ResultT]]
+) -> Iterator[ResultT | UnreadableInput]:
+    """Yield what *read* makes of each item; where there is an error in its place, or *read* raises one, the error.
+
+    Args:
+        items: Each, or the error in its place.
+        read: Makes any number of results of an item, or raises `UnreadableInput`.
+    """
+    for item in items:
         if isinstance(item, UnreadableInput):
             yield item
             continue
         try:
-            yield run_of(item)
+            yield from read(item)
         except UnreadableInput as error:
             yield error
 
@@ -348,8 +362,7 @@ def iter_records(path: Path, expected: str) -> Iterator[Record | UnreadableInput
     if head.startswith(PARQUET_MAGIC):
         yield from _rows(path)
     elif head.lstrip()[:1] in (b"{", b"["):
-        for item in json_objects(path, expected):
-            yield item if isinstance(item, UnreadableInput) else (item.location, item.value)
+        yield from read_each(json_objects(path, expected), lambda item: ((item.location, item.value),))
     else:
         yield from _lines(path)
 
