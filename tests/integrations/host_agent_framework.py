@@ -66,6 +66,7 @@ async def raising_streamed(error: BaseException) -> object:
 
 
 HOST = Host(
+    "agent_framework",
     AgentFrameworkInstrumentor,
     (
         (Workflow, "run"),

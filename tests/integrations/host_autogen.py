@@ -63,6 +63,7 @@ async def raising_streamed(error: BaseException) -> object:
 
 
 HOST = Host(
+    "autogen",
     AutoGenInstrumentor,
     (
         (BaseGroupChat, "run"),

@@ -59,6 +59,7 @@ async def raising_streamed(error: BaseException) -> object:
 
 
 HOST = Host(
+    "langgraph",
     LangGraphInstrumentor,
     (
         (_runnable, "_set_config_context"),

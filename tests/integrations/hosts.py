@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -15,9 +16,29 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
+from blamespan.testing import SpanRecorder
+
 PACKAGES = {"autogen": "autogen_agentchat", "langgraph": "langgraph", "agent_framework": "agent_framework"}
 """Package of each framework, by the name of what records it."""
 INSTALLED = [name for name, package in PACKAGES.items() if find_spec(package) is not None]
+
+
+@contextmanager
+def recording(*frameworks: str, **settings: Any) -> Iterator[SpanRecorder]:
+    """Record frameworks for a while.
+
+    Args:
+        frameworks: By the names of what records them.
+        settings: As `instrument()` takes them.
+    """
+    recorder = SpanRecorder()
+    with ExitStack() as off:
+        for framework in frameworks:
+            instrumentor = import_module(f"blamespan_integrations.{framework}")
+            instrumentor = getattr(instrumentor, instrumentor.__all__[0])()
+            instrumentor.instrument(tracer_provider=recorder.provider, **settings)
+            off.callback(instrumentor.uninstrument)
+        yield recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +46,7 @@ class Host:
     """A program, and what of its framework is patched to watch it.
 
     Attributes:
+        name: What records the framework.
         instrumentor: Records the framework.
         patched: Classes and modules, with the attribute that is replaced in each.
         runs: Each runs a team anew that uses a tool, awaited or streamed, and lists what the program is given.
@@ -34,6 +56,7 @@ class Host:
         own_spans: Who makes spans of a run without us, and how many at least.
     """
 
+    name: str
     instrumentor: type[BaseInstrumentor]
     patched: tuple[tuple[Any, str], ...]
     runs: tuple[Callable[[], Awaitable[list[object]]], ...]

@@ -12,7 +12,7 @@ from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.make.faults.catalogue import KINDS
 from tests.integrations.drawing import draw
-from tests.integrations.hosts import host
+from tests.integrations.hosts import recording
 
 TASK = "Book 48 rooms in Paris"
 TOLD = "You must check each number. Only 2 nights in Paris."
@@ -59,15 +59,16 @@ def drawn(trace: MessageActionTrace) -> str:
     return draw(trace, hide=HIDDEN)
 
 
-def record(framework: str, recorder: SpanRecorder | None = None, *, quoting: bool = False) -> SpanRecorder:
+def record(framework: str, *, quoting: bool = False) -> SpanRecorder:
     """Run the team of *framework* recorded; a quoting one says all that it was sent, too, so that it shows."""
-    recorder, instrumentor = recorder or SpanRecorder(), host(framework).instrumentor()
-    instrumentor.instrument(tracer_provider=recorder.provider)
-    try:
-        import_module(f"tests.integrations.injected_{framework}").run(quoting)
-    finally:
-        instrumentor.uninstrument()
+    with recording(framework) as recorder:
+        run(framework, quoting=quoting)
     return recorder
+
+
+def run(framework: str, *, quoting: bool = False) -> None:
+    """Run the team of *framework*."""
+    import_module(f"tests.integrations.injected_{framework}").run(quoting)
 
 
 def run_team(framework: str, *, quoting: bool = False) -> MessageActionTrace:

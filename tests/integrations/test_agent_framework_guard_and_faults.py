@@ -17,6 +17,7 @@ from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.agent_framework import AgentFrameworkInstrumentor
 from tests.integrations.agent_framework_runs import Answer, agent, call, drawn
+from tests.integrations.hosts import recording
 from tests.integrations.injected_agent_framework import TOOLS, chat, members
 from tests.integrations.injection_laws import TASK, WORK, faulty, run_team
 from tests.integrations.injection_laws import drawn as trace_drawn
@@ -32,17 +33,13 @@ def test_faults_of_the_way_of_messages_are_missed_and_say_so() -> None:
 
 def test_streamed_fault_shows() -> None:
     """A fault in a streamed answer reaches the program and the trace alike."""
-    recorder = SpanRecorder()
-    AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider)
 
     async def read() -> str:
         return "".join([update.text async for update in agent("a", WORK[0]).run("go", stream=True)])
 
-    try:
-        with blamespan.inject("aegis:FM-3.2", mechanism="response", seed=1) as injection:
-            text = asyncio.run(read())
-    finally:
-        AgentFrameworkInstrumentor().uninstrument()
+    wrong = blamespan.inject("aegis:FM-3.2", mechanism="response", seed=1)
+    with recording("agent_framework") as recorder, wrong as injection:
+        text = asyncio.run(read())
 
     (applied,) = injection.applied
     assert text == applied.after == rebuild(recorder.spans()).steps[0].content

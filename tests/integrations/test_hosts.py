@@ -18,7 +18,7 @@ from blamespan.host_safety import shield_host
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.recording import AgentSpan, ChatSpan, Recorder, RunSpan, ToolSpan
 from tests.integrations.exporters import troubled_exporters
-from tests.integrations.hosts import INSTALLED, Host, host
+from tests.integrations.hosts import INSTALLED, Host, host, recording
 
 EVERY_RUN = [(name, number) for name in INSTALLED for number in range(len(host(name).runs))]
 """Each way to run each framework's program."""
@@ -33,10 +33,8 @@ def program(request: pytest.FixtureRequest) -> Host:
 @pytest.fixture
 def recorder(program: Host) -> Iterator[SpanRecorder]:
     """Keeps the spans of the test."""
-    spans = SpanRecorder()
-    program.instrumentor().instrument(tracer_provider=spans.provider)
-    yield spans
-    program.instrumentor().uninstrument()
+    with recording(program.name) as spans:
+        yield spans
 
 
 @pytest.mark.parametrize(("framework", "number"), EVERY_RUN, ids=RUN_IDS)
@@ -44,9 +42,8 @@ async def test_results_and_events_are_the_same(framework: str, number: int) -> N
     """However it is run, a program gets what it gets without us, in the same order."""
     program = host(framework)
     bare = await program.runs[number]()
-    program.instrumentor().instrument(tracer_provider=SpanRecorder().provider)
-    watched = await program.runs[number]()
-    program.instrumentor().uninstrument()
+    with recording(framework):
+        watched = await program.runs[number]()
 
     assert watched == bare
 
@@ -55,9 +52,8 @@ def test_uninstrument_gives_the_originals_back(program: Host) -> None:
     """After uninstrument() every attribute is the very object it was, after any number of rounds."""
     before = program.attributes()
     for _ in range(2):
-        program.instrumentor().instrument(tracer_provider=SpanRecorder().provider)
-        during = program.attributes()
-        program.instrumentor().uninstrument()
+        with recording(program.name):
+            during = program.attributes()
 
     assert all(now is not then for now, then in zip(during, before, strict=True))
     assert all(now is then for now, then in zip(program.attributes(), before, strict=True))
@@ -96,10 +92,9 @@ async def test_version_we_do_not_know_is_left_alone(
     before = program.attributes()
     monkeypatch.delattr(str(program.unlike))
     monkeypatch.setattr(shield_host, "strict", False)
-    program.instrumentor().instrument(tracer_provider=SpanRecorder().provider)
-    after = program.attributes()
-    result = await program.runs[0]()
-    program.instrumentor().uninstrument()
+    with recording(framework):
+        after = program.attributes()
+        result = await program.runs[0]()
 
     assert after == before
     assert result
@@ -129,12 +124,11 @@ async def test_failure_on_our_side_changes_nothing(
 
     program = host(framework)
     expected = await program.runs[number]()
-    program.instrumentor().instrument(tracer_provider=SpanRecorder().provider)
     monkeypatch.setattr(owner, method, broken)
     monkeypatch.setattr(shield_host, "strict", False)
     monkeypatch.setattr(shield_host, "_reported", set())
-    found = await program.runs[number]()
-    program.instrumentor().uninstrument()
+    with recording(framework):
+        found = await program.runs[number]()
 
     assert found == expected
     assert "a bug of ours" in caplog.text

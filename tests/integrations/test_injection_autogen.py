@@ -23,19 +23,16 @@ from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, trace_of
+from tests.integrations.hosts import recording
 from tests.integrations.injected_autogen import members
-from tests.integrations.injection_laws import PLAN, REVIEW, faulty, run_team
+from tests.integrations.injection_laws import PLAN, REVIEW, TASK, faulty, run_team
 from tests.tracer_model.lab.make.faults.test_manipulator import served
 
 
-def run_recorded(team: Any, *, task: str = "Book 48 rooms in Paris", recorder: SpanRecorder | None = None) -> Any:
+def run_recorded(team: Any, *, task: str = TASK) -> Any:
     """Run a team with AutoGen instrumented."""
-    recorder = recorder or SpanRecorder()
-    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-    try:
+    with recording("autogen") as recorder:
         asyncio.run(team.run(task=task))
-    finally:
-        AutoGenInstrumentor().uninstrument()
     return trace_of(recorder)
 
 

@@ -20,9 +20,10 @@ from langgraph.types import Command
 import blamespan
 from blamespan import rebuild
 from blamespan.trace import MessageActionTrace
+from tests.integrations.hosts import recording
 from tests.integrations.injected_langgraph import TOOLS, member, members
 from tests.integrations.injection_laws import PLAN, TASK, WORK, drawn, run_team
-from tests.integrations.langgraph_programs import ScriptedModel, asks_for, chain, model, recorded, says
+from tests.integrations.langgraph_programs import ScriptedModel, asks_for, chain, model, says
 
 
 class Streaming(ScriptedModel):
@@ -35,7 +36,7 @@ class Streaming(ScriptedModel):
 
 def run_recorded(graph: Any, task: Any = TASK) -> MessageActionTrace:
     """Run a graph with LangGraph instrumented."""
-    with recorded() as recorder:
+    with recording("langgraph") as recorder:
         graph.invoke({"messages": [("user", task)]} if isinstance(task, str) else task)
     return rebuild(recorder.spans())
 
@@ -73,7 +74,7 @@ def test_async_graphs_err_as_sync_ones_do() -> None:
     """`ainvoke` of async nodes gives the trace that `invoke` of sync ones gives."""
     with blamespan.inject("aegis:FM-3.2", seed=4):
         inside = run_team("langgraph")
-    with recorded() as recorder, blamespan.inject("aegis:FM-3.2", seed=4):
+    with recording("langgraph") as recorder, blamespan.inject("aegis:FM-3.2", seed=4):
         asyncio.run(members(is_async=True).ainvoke({"messages": [("user", TASK)]}))
 
     assert drawn(rebuild(recorder.spans())) == drawn(inside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
@@ -12,10 +12,9 @@ import blamespan
 from blamespan import rebuild
 from blamespan.intercepting.boundaries import Applied, Mechanism
 from blamespan.spans import Span
-from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
-from tests.integrations.hosts import INSTALLED, host
-from tests.integrations.injection_laws import drawn, every_fault, faulty, record, run_team
+from tests.integrations.hosts import INSTALLED, recording
+from tests.integrations.injection_laws import drawn, every_fault, faulty, record, run, run_team
 
 FAULTS = [
     (framework, kind, mechanism)
@@ -60,10 +59,8 @@ def test_order_of_activation_does_not_matter(framework: str, kind: str) -> None:
     """Recording first or injecting first: the spans show the faulty text."""
     with blamespan.inject(kind, seed=4):
         inside = run_team(framework)
-    recorder = SpanRecorder()
-    host(framework).instrumentor().instrument(tracer_provider=recorder.provider)
-    with blamespan.inject(kind, seed=4):
-        record(framework, recorder)
+    with recording(framework) as recorder, blamespan.inject(kind, seed=4):
+        run(framework)
 
     assert drawn(rebuild(recorder.spans())) == drawn(inside)
 
@@ -105,9 +102,9 @@ def _texts(span: Span) -> Iterator[str]:
 @every_framework
 def test_same_seed_same_fault(framework: str) -> None:
     """Two runs with one seed say the same; another seed says something else somewhere."""
-    run = lambda: run_team(framework)  # noqa: E731 - asked for ten times
-    first, second = (faulty(run, "aegis:FM-3.2", "response", seed=5)[0] for _ in range(2))
-    others = {drawn(faulty(run, "aegis:FM-3.2", "response", seed=seed)[0]) for seed in range(4)}
+    once = partial(run_team, framework)
+    first, second = (faulty(once, "aegis:FM-3.2", "response", seed=5)[0] for _ in range(2))
+    others = {drawn(faulty(once, "aegis:FM-3.2", "response", seed=seed)[0]) for seed in range(4)}
 
     assert drawn(first) == drawn(second)
     assert len(others) > 1

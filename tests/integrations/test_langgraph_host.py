@@ -21,6 +21,7 @@ from opentelemetry import trace
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook
+from tests.integrations.hosts import recording
 from tests.integrations.langgraph_programs import (
     Words,
     add,
@@ -29,7 +30,6 @@ from tests.integrations.langgraph_programs import (
     chain,
     model,
     named,
-    recorded,
     says,
     tree,
 )
@@ -39,7 +39,7 @@ ASK = {"messages": [("user", "1 + 2?")]}
 
 def test_uninstrumented_graph_has_no_handler_of_ours() -> None:
     """After `uninstrument()` no handler joins a run."""
-    with recorded():
+    with recording("langgraph"):
         pass
 
     heard: list[int] = []
@@ -50,7 +50,7 @@ def test_uninstrumented_graph_has_no_handler_of_ours() -> None:
 
 def test_uninstrument_in_the_middle_of_a_run_ends_its_spans() -> None:
     """Spans open at `uninstrument()` are ended, and the run goes on."""
-    with recorded() as recorder:
+    with recording("langgraph") as recorder:
         stream = chain(("one", says("1")), ("two", says("2")), name="g").stream({"words": []})
         next(stream)
 
@@ -65,7 +65,7 @@ def test_node_that_its_run_outlives_is_ended_as_cancelled() -> None:
         LangGraphInstrumentor().uninstrument()
         return {"words": ["off"]}
 
-    with recorded() as recorder:
+    with recording("langgraph") as recorder:
         result = chain(("one", switch_off), name="g").invoke({"words": []})
 
     assert result == {"words": ["off"]}

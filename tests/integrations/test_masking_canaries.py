@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
-from blamespan.testing import SpanRecorder
-from tests.integrations.hosts import INSTALLED, host
+from tests.integrations.hosts import INSTALLED, recording
 
 CANARY = "canary-7f3a"
 PROGRAMS = [
@@ -22,12 +21,8 @@ every_program = pytest.mark.parametrize(("framework", "name"), PROGRAMS)
 
 def exported(framework: str, name: str, **content: Any) -> list[str]:
     """Run a program and list its spans as JSON, as they are exported."""
-    recorder, instrumentor = SpanRecorder(), host(framework).instrumentor()
-    instrumentor.instrument(tracer_provider=recorder.provider, **content)
-    try:
+    with recording(framework, **content) as recorder:
         import_module(f"tests.integrations.canaries_{framework}").PROGRAMS[name]()
-    finally:
-        instrumentor.uninstrument()
     return [span.to_json() for span in recorder.finished()]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph.graph import START, StateGraph
 
-from tests.integrations.langgraph_programs import recorded
+from tests.integrations.hosts import recording
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_secret_of_a_state_is_masked_by_its_key(written: dict[str, Any]) -> None
     graph = StateGraph(dict)
     graph.add_node("clerk", lambda _: {"note": "kept", **written})
     graph.add_edge(START, "clerk")
-    with recorded() as recorder:
+    with recording("langgraph") as recorder:
         graph.compile().invoke({"task": "Log in.", **written})
 
     said = " ".join(str(value) for span in recorder.spans() for value in span.attributes.values())
