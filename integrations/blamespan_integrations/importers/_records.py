@@ -161,6 +161,40 @@ def json_values(path: Path, expected: str) -> Iterator[JsonValue | UnreadableInp
             yield error
 
 
+def value_groups(
+    path: Path, expected: str, as_group: Callable[[JsonValue], Any], most: int
+) -> Iterator[tuple[str, Any] | UnreadableInput]:
+    """Yield the values of a file in groups, each with its place: what holds a group, or all loose ones in a row.
+
+    Args:
+        path: The file.
+        expected: As for `json_values`.
+        as_group: Returns the group that a value holds; None for one that belongs to the loose ones.
+        most: Loose values that are held; of more, no more than show that there are.
+
+    Raises:
+        UnreadableInput: if the file cannot be opened.
+    """
+    loose: list[Any] = []
+    group, location = -1, str(path)
+    for item in json_values(path, expected):
+        if isinstance(item, UnreadableInput):
+            yield item
+            continue
+        if item.is_element and item.group != group and loose:
+            yield location, loose
+            loose = []
+        group = item.group
+        if (found := as_group(item)) is not None:
+            yield item.location, found
+        else:
+            location = location if loose else item.location
+            if len(loose) <= most:
+                loose.append(item.value)
+    if loose:
+        yield location, loose
+
+
 def _values(text: _TextWindow) -> Iterator[JsonValue | UnreadableInput]:
     group, index = -1, -1  # the index is below 0 outside of an array
     while mark := text.skip_blank():
