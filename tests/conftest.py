@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,12 @@ settings.load_profile("same")
 for _name in ("BLAMESPAN_PAGE", "BLAMESPAN_STORE"):
     os.environ.setdefault(_name, "none")  # collectors of tests share this machine's ports
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # on small matrices more threads wait for each other: ten times the CPU
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collection: frameworks are a million objects, looked at over and over."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,16 +1,40 @@
-"""What holds for every kind of fault in every framework; the tests of each framework bring a team."""
+"""A team of each framework into which faults are injected, what it says, and how it is run."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from importlib import import_module
 
+from blamespan import rebuild
 from blamespan.injecting.injection import Injection, inject
-from blamespan.intercepting.boundaries import Applied, Mechanism
-from blamespan.spans import Span
+from blamespan.intercepting.boundaries import Mechanism
+from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.make.faults.catalogue import KINDS
 from tests.integrations.drawing import draw
+from tests.integrations.hosts import recording
+
+TASK = "Book 48 rooms in Paris"
+TOLD = "You must check each number. Only 2 nights in Paris."
+PLAN = (
+    "We need 48 rooms in Paris for 2 nights. The budget must be at least 300 euros. The hotel is not far, before June.",
+    "So it is 48 rooms and not 50, as the clerk in Paris told us. DONE",
+    *("We stay with 48 rooms.",) * 4,
+)
+WORK = ("Paris has 120 rooms, we take 48.", "Rome has 90 rooms, so 48 is valid and correct.", *("Still 48.",) * 4)
+REVIEW = ("I checked it: 48 is right. APPROVED", "I checked it again: 48 is right. APPROVED", *("48. APPROVED",) * 4)
+"""What a planner, a worker with tools and a reviewer say in turn; the worker looks twice."""
+
+
+def look(city: str, nights: int) -> str:
+    """Look up a city's rooms."""
+    return f"{city} has {120 if city == 'Paris' else 90} rooms\nfor {nights} nights\nin all hotels"
+
+
+def count(city: str, nights: int) -> str:
+    """Count a city's rooms."""
+    return f"{city}: {nights}"
+
 
 HIDDEN = ("blamespan.message.id", "blamespan.agent.id", "gen_ai.conversation.id")
 """What is random."""
@@ -35,35 +59,18 @@ def drawn(trace: MessageActionTrace) -> str:
     return draw(trace, hide=HIDDEN)
 
 
-def check_is_shown(clean: MessageActionTrace, trace: MessageActionTrace, applied: Applied) -> None:
-    """Hold the label against the trace: the step is the agent's, and says what the label says."""
-    assert applied.step is not None
-    step = trace.steps[applied.step]
-
-    assert step.agent == applied.agent
-    assert drawn(trace) != drawn(clean)
-    if applied.mechanism == "response" and applied.after[:1] != "{":
-        assert step.content == applied.after
-    if applied.mechanism == "tool":
-        assert step.content in (applied.after, applied.after.partition(": ")[2])
-        assert step.kind == "tool_result"
+def record(framework: str, *, quoting: bool = False) -> SpanRecorder:
+    """Run the team of *framework* recorded; a quoting one says all that it was sent, too, so that it shows."""
+    with recording(framework) as recorder:
+        run(framework, quoting=quoting)
+    return recorder
 
 
-def words_of(spans: list[Span]) -> set[str]:
-    """List the words that spans carry in names, keys, values and events, without random ids."""
-    return {
-        word
-        for span in spans
-        for text in _texts(span)
-        for word in re.findall(r"[A-Za-z]{3,}", re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "", text))
-    }
+def run(framework: str, *, quoting: bool = False) -> None:
+    """Run the team of *framework*."""
+    import_module(f"tests.integrations.injected_{framework}").run(quoting)
 
 
-def _texts(span: Span) -> Iterator[str]:
-    yield span.name
-    yield from span.attributes
-    yield from map(str, span.attributes.values())
-    for event in span.events:
-        yield event.name
-        yield from event.attributes
-        yield from map(str, event.attributes.values())
+def run_team(framework: str, *, quoting: bool = False) -> MessageActionTrace:
+    """Run the team of *framework* recorded, and rebuild the run."""
+    return rebuild(record(framework, quoting=quoting).spans())

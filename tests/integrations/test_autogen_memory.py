@@ -9,7 +9,7 @@ import pytest
 from tests.integrations.autogen_ends import ENDS, succeeds
 from tests.integrations.ends import alive_after, own_objects, recorded, variables_set_by_the_collector
 
-RUNS = 4
+RUNS = 2
 
 
 def test_nothing_stays_of_a_run() -> None:

@@ -11,16 +11,16 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken
 
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import Echo, assistant, calls
 from tests.integrations.drawing import literal
-from tests.integrations.langgraph_programs import chain, drawn, recorded, says, tree
+from tests.integrations.hosts import recording
+from tests.integrations.langgraph_programs import chain, drawn, says, tree
 
 
 @pytest.fixture
 def both() -> Iterator[SpanRecorder]:
     """Keeps the spans of the test, both frameworks being instrumented."""
-    with recorded(AutoGenInstrumentor()) as recorder:
+    with recording("langgraph", "autogen") as recorder:
         yield recorder
 
 

@@ -26,6 +26,7 @@ from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import INFO, Echo, calls, trace_of
 from tests.integrations.drawing import steps_without_guard
+from tests.integrations.hosts import recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -381,12 +382,8 @@ def test_stricter_of_two_guards_holds() -> None:
 
 
 def recorded(team: Any) -> SpanRecorder:
-    recorder = SpanRecorder()
-    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-    try:
+    with recording("autogen") as recorder:
         run(team)
-    finally:
-        AutoGenInstrumentor().uninstrument()
     return recorder
 
 

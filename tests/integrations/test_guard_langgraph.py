@@ -25,7 +25,8 @@ from blamespan.guarding.policy import Policy, parse_policy
 from blamespan.intercepting import listeners
 from blamespan.trace import MessageActionTrace
 from tests.integrations.drawing import steps_without_guard
-from tests.integrations.langgraph_programs import ScriptedModel, asks_for, calculator, model, recorded
+from tests.integrations.hosts import recording
+from tests.integrations.langgraph_programs import ScriptedModel, asks_for, calculator, model
 
 GIVEN: Any = {"messages": [HumanMessage("Go.")]}
 SECRET = {"forbidden_pattern": "secret"}
@@ -356,7 +357,7 @@ def test_decisions_stand_on_the_step_that_they_are_about() -> None:
         "agents": {"solver": {"forbidden": ["divide"]}},
         "texts": [{"forbidden_pattern": "checked", "action": "warn"}],
     }
-    with blamespan.guard(policy(**tables)), recorded() as recorder:
+    with blamespan.guard(policy(**tables)), recording("langgraph") as recorder:
         calculator(asks_for("divide", a=1, b=2), "Done.").invoke(GIVEN)
 
     about = {
@@ -378,7 +379,7 @@ def test_watching_alone_changes_nothing() -> None:
     )
 
     def run() -> tuple[list[str], MessageActionTrace]:
-        with recorded() as recorder:
+        with recording("langgraph") as recorder:
             state = calculator(asks_for("add", a=1, b=2), "It is 3.").invoke(GIVEN)
         return texts(state), rebuild(recorder.spans())
 

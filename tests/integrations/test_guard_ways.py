@@ -58,7 +58,7 @@ def test_every_way_leads_to_a_tool_that_is_not_forbidden(way: Way) -> None:
         way(seed, guarded)
     way(seed, unguarded)
 
-    assert guarded == unguarded != []
+    assert set(guarded) == set(unguarded) != set()  # a paused graph may call it again
     assert not guard.counts
 
 

@@ -1,10 +1,9 @@
-"""Faults injected into AutoGen teams: every kind shows in a rebuilt trace, and nothing in it says so."""
+"""Faults injected into AutoGen teams, beyond what holds in every framework."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,138 +19,25 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 import blamespan
 from blamespan.injecting.injection import PlannedFault
-from blamespan.intercepting.boundaries import Mechanism
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, trace_of
-from tests.integrations.injection_laws import check_is_shown, drawn, every_fault, faulty, words_of
+from tests.integrations.hosts import recording
+from tests.integrations.injected_autogen import members
+from tests.integrations.injection_laws import PLAN, REVIEW, TASK, faulty, run_team
 from tests.tracer_model.lab.make.faults.test_manipulator import served
 
-PLAN = (
-    "We need 48 rooms in Paris for 2 nights. The budget must be at least 300 euros. The hotel is not far, before June.",
-    "So it is 48 rooms and not 50, as the clerk in Paris told us. DONE",
-    "We stay with 48 rooms.",
-)
-WORK = ("Paris has 120 rooms, we take 48.", "Rome has 90 rooms, so 48 is valid and correct.", "Still 48.")
-REVIEW = ("I checked it: 48 is right. APPROVED", "I checked it again: 48 is right. APPROVED", "48. APPROVED")
 
-
-class Quoting(ReplayChatCompletionClient):
-    """Says what it is told to, and after that everything that it was sent: so what it was sent shows."""
-
-    async def create(self, messages: Sequence[LLMMessage], **options: Any) -> CreateResult:
-        result = await super().create(messages, **options)
-        if not isinstance(result.content, str):
-            return result
-        told = " / ".join(str(message.content) for message in messages)
-        return result.model_copy(update={"content": f"{result.content} <- {told}"})
-
-
-def look(city: str, nights: int) -> str:
-    """Look up a city's rooms."""
-    return f"{city} has {120 if city == 'Paris' else 90} rooms\nfor {nights} nights\nin all hotels"
-
-
-def count(city: str, nights: int) -> str:
-    """Count a city's rooms."""
-    return f"{city}: {nights}"
-
-
-def members(quoting: bool = False) -> list[AssistantAgent]:
-    """Make a planner, a worker with tools and a reviewer, each with three things to say."""
-    make = Quoting if quoting else ReplayChatCompletionClient
-
-    def member(name: str, *answers: str | CreateResult, **options: Any) -> AssistantAgent:
-        client = make(list(answers), model_info=INFO)
-        told = f"You are the {name}. You must check each number. Only 2 nights in Paris."
-        return AssistantAgent(name, client, description=f"the {name}", system_message=told, **options)
-
-    first, second = (calls(("look", {"city": city, "nights": 2})) for city in ("Paris", "Rome"))
-    options = {"tools": [look, count], "reflect_on_tool_use": True}
-    worker = member("worker", first, WORK[0], second, WORK[1], WORK[2], **options)
-    return [member("planner", *PLAN), worker, member("reviewer", *REVIEW)]
-
-
-def run_recorded(team: Any, *, task: str = "Book 48 rooms in Paris", recorder: SpanRecorder | None = None) -> Any:
+def run_recorded(team: Any, *, task: str = TASK) -> Any:
     """Run a team with AutoGen instrumented."""
-    recorder = recorder or SpanRecorder()
-    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-    try:
+    with recording("autogen") as recorder:
         asyncio.run(team.run(task=task))
-    finally:
-        AutoGenInstrumentor().uninstrument()
     return trace_of(recorder)
 
 
-def run_members(quoting: bool = False) -> MessageActionTrace:
-    """Run the three in turn, two rounds of them."""
-    trace: MessageActionTrace = run_recorded(RoundRobinGroupChat(members(quoting), max_turns=6))
-    return trace
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # AutoGen's, where a model has asked for no tool there is
-@pytest.mark.parametrize(("kind", "mechanism"), every_fault())
-def test_every_kind_shows_in_a_rebuilt_trace(kind: str, mechanism: Mechanism) -> None:
-    """Whatever the fault, its step is where the label says, and the trace is another one than without it."""
-    quoting = mechanism in ("prompt", "memory")
-    clean = run_members(quoting)
-
-    trace, injection = faulty(lambda: run_members(quoting), kind, mechanism)
-
-    assert injection.missed == []
-    for applied in injection.applied:
-        check_is_shown(clean, trace, applied)
-
-
-@pytest.mark.parametrize("kind", ["aegis:FM-3.2", "blamespan:X4", "blamespan:X2", "mas-fire:message-cycle"])
-def test_order_of_activation_does_not_matter(kind: str) -> None:
-    """Recording first or injecting first: the spans show the faulty text."""
-    inside, _ = faulty(run_members, kind, blamespan_mechanism(kind), seed=4)
-    recorder = SpanRecorder()
-    AutoGenInstrumentor().instrument(tracer_provider=recorder.provider)
-    try:
-        with blamespan.inject(kind, seed=4):
-            asyncio.run(RoundRobinGroupChat(members(), max_turns=6).run(task="Book 48 rooms in Paris"))
-    finally:
-        AutoGenInstrumentor().uninstrument()
-
-    assert drawn(trace_of(recorder)) == drawn(inside)
-
-
-def blamespan_mechanism(kind: str) -> Mechanism:
-    from blamespan_lab.make.faults.catalogue import KINDS
-
-    return KINDS[kind].mechanisms[0]
-
-
-@pytest.mark.parametrize(("kind", "operator"), [("blamespan:X4", "tool-timeout"), ("aegis:FM-3.2", None)])
-def test_spans_say_nothing_of_the_injection(kind: str, operator: str | None) -> None:
-    """Apart from the faulty content no word is in the spans that is not in a clean run's; stacks show no hook."""
-    clean, recorder = SpanRecorder(), SpanRecorder()
-    run_recorded(RoundRobinGroupChat(members(), max_turns=6), recorder=clean)
-    with blamespan.inject(kind, operator=operator) as injection:
-        run_recorded(RoundRobinGroupChat(members(), max_turns=6), recorder=recorder)
-
-    (applied,) = injection.applied
-    new = words_of(recorder.spans()) - words_of(clean.spans())
-    if operator is None:
-        assert {word for word in new if word not in applied.after} == set()
-    assert {word for word in new if word not in applied.after and not _is_of_an_error(word)} == set()
-
-
-def _is_of_an_error(word: str) -> bool:
-    """Tell whether a word is what any exception brings: AutoGen's own stack, never a file of ours."""
-    return not re.search("inject|fault|splice|boundar|hook", word, re.IGNORECASE) and word not in ("offer", "asking")
-
-
-def test_same_seed_same_fault() -> None:
-    """Two runs with one seed say the same; another seed says something else somewhere."""
-    first, second = (faulty(run_members, "aegis:FM-3.2", "response", seed=5)[0] for _ in range(2))
-    others = {drawn(faulty(run_members, "aegis:FM-3.2", "response", seed=seed)[0]) for seed in range(8)}
-
-    assert drawn(first) == drawn(second)
-    assert len(others) > 1
+def run_members() -> MessageActionTrace:
+    return run_team("autogen")
 
 
 def test_labels_are_one_line_for_each_fault(tmp_path: Path) -> None:

@@ -42,39 +42,35 @@ def plan(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("is_zero_code", [False, True])
-def test_program_errs_as_a_file_plans(tmp_path: Path, is_zero_code: bool) -> None:
-    """`instrument()` and `opentelemetry-instrument` both honour `BLAMESPAN_INJECT`; labels are there at the end."""
+def run_planned(tmp_path: Path, instrument: str, *runner: str, then: str = "") -> tuple[int, str, dict[str, object]]:
+    """Run the program as a file plans it: its exit status, what it says, and the label of the one fault."""
     labels = tmp_path / "labels.jsonl"
     path = plan(tmp_path, f"seed = 3\nlabels = '{labels}'\n[[fault]]\nkind = 'aegis:FM-3.1'\nagent = 'clerk'\n")
     code = tmp_path / "program.py"
-    code.write_text(PROGRAM.format(instrument="" if is_zero_code else "import blamespan; blamespan.instrument()"))
-    runner = [str(Path(sys.executable).with_name("opentelemetry-instrument"))] if is_zero_code else []
+    code.write_text(PROGRAM.format(instrument=instrument) + then)
     environment = {**os.environ, PLAN_VARIABLE: str(path), "OTEL_TRACES_EXPORTER": "none"}
     environment |= {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
     environment |= {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": OTHERS}
-
-    done = subprocess.run(
-        [*runner, sys.executable, str(code)], env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
-
+    command = [*runner, sys.executable, "-u", str(code)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     (label,) = map(json.loads, labels.read_text(encoding="utf-8").splitlines())
-    assert (done.stdout.strip(), label["agent"], label["step"]) == (label["after"], "clerk", 0)
+    return done.returncode, done.stdout.strip(), label
+
+
+def test_program_errs_as_a_file_plans(tmp_path: Path) -> None:
+    """`opentelemetry-instrument` honours `BLAMESPAN_INJECT`; labels are there at the end."""
+    runner = str(Path(sys.executable).with_name("opentelemetry-instrument"))
+    _, answer, label = run_planned(tmp_path, "", runner)
+
+    assert (answer, label["agent"], label["step"]) == (label["after"], "clerk", 0)
 
 
 def test_killed_program_leaves_its_labels(tmp_path: Path) -> None:
-    """A label is in the file as soon as its fault is written: no end of the program is waited for."""
-    labels = tmp_path / "labels.jsonl"
-    path = plan(tmp_path, f"labels = '{labels}'\n[[fault]]\nkind = 'aegis:FM-3.1'\n")
-    code = tmp_path / "program.py"
+    """`instrument()` does, too; a label is in the file as soon as its fault is written: no end is waited for."""
     killed = "\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
-    code.write_text(PROGRAM.format(instrument="import blamespan; blamespan.instrument()") + killed)
-    environment = {**os.environ, PLAN_VARIABLE: str(path), "OTEL_TRACES_EXPORTER": "none"}
+    status, answer, label = run_planned(tmp_path, "import blamespan; blamespan.instrument()", then=killed)
 
-    done = subprocess.run([sys.executable, str(code)], env=environment, capture_output=True, check=False, timeout=60)
-
-    (label,) = map(json.loads, labels.read_text(encoding="utf-8").splitlines())
-    assert (done.returncode, label["agent"], label["kind"]) == (-9, "clerk", "aegis:FM-3.1")
+    assert (status, answer, label["agent"], label["kind"]) == (-9, label["after"], "clerk", "aegis:FM-3.1")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import runpy
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, interrupt
 
 from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.testing import SpanRecorder
+from blamespan_integrations.langgraph import LangGraphInstrumentor
 from tests.integrations.drawing import literal
 from tests.integrations.langgraph_programs import (
     Words,
@@ -207,20 +209,16 @@ provider.shutdown()
 
 
 @pytest.mark.construct("LangGraph", "Resume in another process (SQLite checkpointer)")
-def test_resume_in_another_process(tmp_path: Path) -> None:
+def test_resume_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `link_checkpoints` the link to the first half, and who asked for the open call, travel in the checkpoint."""
     pytest.importorskip("langgraph.checkpoint.sqlite")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    root = str(Path(__file__).parents[2])
-    for part in ("ask", "answer"):
-        subprocess.run(
-            [sys.executable, str(program), str(tmp_path / "db"), str(tmp_path / "spans.jsonl"), part],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])},
-            cwd=tmp_path,
-            check=True,
-            timeout=100,
-        )
+    command = [str(program), str(tmp_path / "db"), str(tmp_path / "spans.jsonl")]
+    monkeypatch.setattr(sys, "argv", [*command, "ask"])
+    runpy.run_path(str(program))
+    LangGraphInstrumentor().uninstrument()
+    subprocess.run([sys.executable, *command, "answer"], env={**os.environ, "PYTHONPATH": "."}, check=True, timeout=100)
 
     requests = map(request_from_json, (tmp_path / "spans.jsonl").read_text().splitlines())
     spans = [span for request in requests for span in spans_from_proto(request.resource_spans)]

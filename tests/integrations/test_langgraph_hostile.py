@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
-from langgraph._internal import _runnable
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.pregel import _loop
 
 from blamespan import conventions as words
 from blamespan import rebuild
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook
-from tests.integrations.exporters import troubled_exporters
 from tests.integrations.langgraph_programs import (
-    asks_for,
-    calculator,
     chain,
     named,
-    recorded,
     says,
 )
 
@@ -120,33 +112,6 @@ def test_tool_that_returns_an_exception_has_failed(recorder: SpanRecorder) -> No
     [span] = named(recorder, "execute_tool careful")
     assert given[0] is error
     assert (span.status, span.attributes[words.ERROR_TYPE]) == ("error", "KeyError")
-
-
-def _answer() -> str:
-    return str(calculator(asks_for("add", a=1, b=2), "It is 3.").invoke(ASK)["messages"][-2].text)
-
-
-@pytest.mark.filterwarnings("ignore")  # the SDK's own words on its failing exporter
-def test_exporter_that_raises_or_hangs_does_not_concern_the_program() -> None:
-    """The program has its answer, and has it at once."""
-    with troubled_exporters(LangGraphInstrumentor()):
-        start_s = time.monotonic()
-        answers = [_answer() for _ in range(3)]
-        took_s = time.monotonic() - start_s
-
-    assert answers == ["It is 3."] * 3
-    assert took_s < 10
-
-
-def test_uninstrument_restores_every_original() -> None:
-    """Each function of LangGraph that was wrapped is the original again, after any number of rounds."""
-    owners = (_runnable, _loop.PregelLoop, _loop.SyncPregelLoop, _loop.AsyncPregelLoop)
-    before = [dict(vars(owner)) for owner in owners]
-    for _ in range(2):
-        with recorded():
-            assert [dict(vars(owner)) for owner in owners] != before
-
-    assert [dict(vars(owner)) for owner in owners] == before
 
 
 def test_many_threads_are_not_remembered(recorder: SpanRecorder) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.integrations.ends import Watch, alive_after, own_objects, recorded, variables_set_by_the_collector
 from tests.integrations.langgraph_ends import ENDS, OwnError, State, graph, succeeds
 
-RUNS = 8
+RUNS = 2
 
 
 @pytest.fixture

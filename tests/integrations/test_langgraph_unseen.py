@@ -32,7 +32,8 @@ from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._loop import CheckpointOrigin, find_origin, remember_origin
 from tests.integrations.ends import frames_of_the_program, noises
 from tests.integrations.ends import recorded as recorded_quietly
-from tests.integrations.langgraph_programs import Words, asks_for, calculator, chain, named, recorded, says
+from tests.integrations.hosts import recording
+from tests.integrations.langgraph_programs import Words, asks_for, calculator, chain, named, says
 
 MODES: Any = ["values", "updates", "tasks", "checkpoints", "debug", "messages", "custom"]
 THREAD: Any = {"configurable": {"thread_id": "t"}, "metadata": {"mine": "x"}, "tags": ["mine"]}
@@ -254,7 +255,7 @@ def _saved(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_checkpoints_are_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is saved of a run, its edits and its resume is byte for byte the same, metadata included."""
     bare = _saved(tmp_path / "bare", monkeypatch)
-    with recorded():
+    with recording("langgraph"):
         watched = _saved(tmp_path / "watched", monkeypatch)
 
     assert watched == bare

@@ -1,6 +1,7 @@
 """Secrets that go through real programs, wherever a program may carry them, are in no span they export."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,10 +15,8 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from blamespan.testing import SpanRecorder
-from blamespan_integrations.autogen import AutoGenInstrumentor
-from blamespan_integrations.langgraph import LangGraphInstrumentor
 from tests.integrations.autogen_runs import assistant, calls
+from tests.integrations.hosts import recording
 from tests.integrations.langgraph_programs import asks_for, calculator
 
 VALUE = "Zx9Kq2Lm7Rt4Vb8Nc3Wd6"
@@ -73,16 +72,10 @@ async def run_team(kind: str) -> None:
     await RoundRobinGroupChat([writer, critic], max_turns=2).run(task=text())
 
 
-def exported(instrumentor: Any, program: Any) -> list[str]:
+def exported(framework: str, program: Any) -> list[str]:
     """Run *program* and list its spans as JSON, as they are exported."""
-    recorder = SpanRecorder()
-    instrumentor.instrument(tracer_provider=recorder.provider)
-    try:
+    with recording(framework) as recorder, suppress(LookupError):
         program()
-    except LookupError:
-        pass
-    finally:
-        instrumentor.uninstrument()
     return [span.to_json() for span in recorder.finished()]
 
 
@@ -95,7 +88,7 @@ def pieces_in(spans: list[str]) -> list[str]:
 @pytest.mark.parametrize("kind", ["tools and memory", "hand-off"])
 def test_no_secret_leaves_an_autogen_team(kind: str) -> None:
     """In prompts, descriptions, tools' arguments and results, errors, thoughts, memory and hand-offs it is masked."""
-    spans = exported(AutoGenInstrumentor(), lambda: asyncio.run(run_team(kind)))
+    spans = exported("autogen", lambda: asyncio.run(run_team(kind)))
 
     assert len(spans) > 3
     assert pieces_in(spans) == []
@@ -137,7 +130,7 @@ def carry_in_state() -> None:
 @pytest.mark.parametrize("program", [use_tools, carry_in_state])
 def test_no_secret_leaves_a_langgraph_program(program: Any) -> None:
     """In messages, states, tools' arguments and results, errors, interrupts, stores, tags and metadata it is masked."""
-    spans = exported(LangGraphInstrumentor(), program)
+    spans = exported("langgraph", program)
 
     assert len(spans) > 3
     assert pieces_in(spans) == []

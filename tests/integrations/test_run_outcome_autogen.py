@@ -28,6 +28,7 @@ from tests.integrations.autogen_runs import (
     trace_of,
 )
 from tests.integrations.drawing import literal
+from tests.integrations.hosts import recording
 from tests.integrations.test_run_outcome_ways_autogen_langgraph import outcomes
 
 
@@ -153,13 +154,9 @@ async def test_reason_is_recorded_as_contents_are() -> None:
     reason = "expected the key sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"
     found = []
     for captured in (True, False):
-        recorder = SpanRecorder()
-        AutoGenInstrumentor().instrument(tracer_provider=recorder.provider, capture_content=captured)
-        try:
+        with recording("autogen", capture_content=captured) as recorder:
             await team().run(task="go")
             blamespan.record_outcome("failed", reason)
-        finally:
-            AutoGenInstrumentor().uninstrument()
         found.append(only(recorder, words.RUN_OUTCOME_SPAN).attributes)
 
     masked, withheld = found

@@ -28,9 +28,8 @@ from blamespan.errors import ConfigError
 from blamespan.host_safety import shield_host
 from blamespan.outcomes import record_outcome as run_outcome
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.autogen import AutoGenInstrumentor
-from blamespan_integrations.langgraph import LangGraphInstrumentor
 from tests.integrations.autogen_runs import assistant
+from tests.integrations.hosts import recording
 from tests.integrations.langgraph_programs import chain, says
 
 Run = Callable[[str], Awaitable[Any]]
@@ -41,12 +40,8 @@ def recorder() -> Iterator[SpanRecorder]:
     """Keeps the spans of the test, both frameworks being instrumented and no earlier run being known."""
     run_outcome._runs.forget()
     run_outcome._runs._latest.set(None)
-    recorder = SpanRecorder()
-    for instrumentor in (AutoGenInstrumentor(), LangGraphInstrumentor()):
-        instrumentor.instrument(tracer_provider=recorder.provider)
-    yield recorder
-    for instrumentor in (AutoGenInstrumentor(), LangGraphInstrumentor()):
-        instrumentor.uninstrument()
+    with recording("autogen", "langgraph") as spans:
+        yield spans
 
 
 async def run_team(task: str) -> Any:

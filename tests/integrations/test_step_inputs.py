@@ -15,9 +15,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send
 
-import blamespan
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
+from tests.integrations.hosts import recording
 
 DOCUMENT = "Revenue in the north was 48,250 euros."
 
@@ -30,13 +30,9 @@ class Report(TypedDict, total=False):
 
 @pytest.fixture(name="recorder", params=[True, False], ids=["captured", "withheld"])
 def recorder_of_both(request: pytest.FixtureRequest) -> Iterator[SpanRecorder]:
-    recorder = SpanRecorder()
-    blamespan.instrument(tracer_provider=recorder.provider, capture_content=request.param)
-    recorder.captured = request.param  # type: ignore[attr-defined]
-    try:
+    with recording("autogen", "langgraph", capture_content=request.param) as recorder:
+        recorder.captured = request.param  # type: ignore[attr-defined]
         yield recorder
-    finally:
-        blamespan.uninstrument()
 
 
 def inputs(recorder: Any) -> list[tuple[str, str]]:

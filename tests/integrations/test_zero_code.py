@@ -20,11 +20,14 @@ from blamespan.otlp.proto import spans_from_proto
 from blamespan.spans import Span
 from tests.integrations.drawing import draw
 
-PROGRAMS = {
-    "agent_framework": "from tests.integrations.coexistence_programs import agent_framework as run",
-    "autogen_agentchat": "from tests.integrations.coexistence_programs import autogen as run",
-    "langgraph": "from tests.integrations.coexistence_programs import langgraph as run",
-}
+FRAMEWORKS = {"agent_framework": "agent_framework", "autogen_agentchat": "autogen", "langgraph": "langgraph"}
+"""Package of each framework: its program, the one of `coexistence_programs`."""
+PROGRAMS = [program for package, program in FRAMEWORKS.items() if find_spec(package) is not None]
+CODE = f"""
+from tests.integrations import coexistence_programs
+for name in {PROGRAMS!r}:
+    getattr(coexistence_programs, name)()
+"""
 OTHERS = "autogen_agentchat,langchain,openai"
 """Entry points of peers that may be installed beside us."""
 
@@ -83,50 +86,54 @@ def run(receiver: _Receiver, command: list[str], **environment: str) -> list[Spa
     return receiver.spans
 
 
-def zero_code(receiver: _Receiver, code: str, **environment: str) -> list[Span]:
+def zero_code(receiver: _Receiver, **environment: str) -> list[Span]:
+    """Run the programs of all frameworks that are installed, one after the other, unchanged."""
     tool = Path(sys.executable).with_name("opentelemetry-instrument")
-    if not tool.exists():
-        pytest.skip("opentelemetry-instrument is not installed here; the dev group of pyproject.toml has it")
-    return run(receiver, [str(tool), sys.executable, "-c", f"{code}\nrun()"], **environment)
+    if not tool.exists() or not PROGRAMS:
+        pytest.skip("opentelemetry-instrument or every framework is missing; the dev group of pyproject.toml has them")
+    return run(receiver, [str(tool), sys.executable, "-c", CODE], **environment)
 
 
-@pytest.fixture(params=PROGRAMS)
-def program(request: pytest.FixtureRequest) -> str:
-    if find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed here")
-    return PROGRAMS[request.param]
+def test_zero_code_gives_the_same_traces(receiver: _Receiver) -> None:
+    """Without a line of code, runs are recorded as with the one line, span by span, and by nobody else."""
+    no_line = zero_code(receiver)
+    one_line = run(receiver, [sys.executable, "-c", f"import blamespan; blamespan.instrument()\n{CODE}"])
 
-
-def test_zero_code_gives_the_same_trace(receiver: _Receiver, program: str) -> None:
-    """Without a line of code, the run is recorded as with the one line: span by span, attribute by attribute."""
-    one_line = run(receiver, [sys.executable, "-c", f"import blamespan; blamespan.instrument()\n{program}\nrun()"])
-    no_line = zero_code(receiver, program)
-
-    assert draw(rebuild(no_line), hide=_IDS) == draw(rebuild(one_line), hide=_IDS)
+    drawings = [[draw(rebuild(spans), hide=_IDS) for spans in _traces(each)] for each in (no_line, one_line)]
+    assert drawings[0] == drawings[1]
+    assert len(drawings[0]) == len(PROGRAMS)
     assert [_shape(span) for span in no_line] == [_shape(span) for span in one_line]
+    assert all(span.scope.name.startswith("blamespan.") for span in no_line)
 
 
 _IDS = {"blamespan.agent.id", "gen_ai.conversation.id", "blamespan.message.id", "gen_ai.input.messages"}
+
+
+def _traces(spans: list[Span]) -> list[list[Span]]:
+    ids = dict.fromkeys(span.trace_id for span in spans)
+    return [[span for span in spans if span.trace_id == trace_id] for trace_id in ids]
 
 
 def _shape(span: Span) -> object:
     return span.name, span.kind, span.scope, span.status, sorted(span.attributes), len(span.links), len(span.events)
 
 
-def test_disabled_instrumentation_stays_off(receiver: _Receiver, program: str) -> None:
+def test_disabled_instrumentation_stays_off(receiver: _Receiver) -> None:
     """`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS` switches ours off by their names."""
     off = f"{OTHERS},blamespan_agent_framework,blamespan_autogen,blamespan_langgraph"
 
-    spans = zero_code(receiver, program, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=off)
+    spans = zero_code(receiver, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=off)
 
     assert [span.name for span in spans if span.scope.name.startswith("blamespan.")] == []
 
 
-def test_variables_are_all_that_zero_code_needs(receiver: _Receiver, program: str) -> None:
-    """Content capture is switched off by the standard variable: the run is there, without what was said."""
-    spans = zero_code(receiver, program, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="no_content")
-    run = rebuild(spans)
+def test_variables_are_all_that_zero_code_needs(receiver: _Receiver) -> None:
+    """Content capture is switched off by the standard variable: the runs are there, without what was said."""
+    spans = zero_code(receiver, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="no_content")
+    runs = [rebuild(spans) for spans in _traces(spans)]
 
-    assert run.task == ""
-    assert {step.content for step in run.steps} == {""}
-    assert [step.agent for step in run.steps if step.kind == "message"][-1] == "checker"
+    assert {run.task for run in runs} == {""}
+    assert {step.content for run in runs for step in run.steps} == {""}
+    assert [[step.agent for step in run.steps if step.kind == "message"][-1] for run in runs] == ["checker"] * len(
+        PROGRAMS
+    )

@@ -25,7 +25,6 @@ from blamespan.host_safety import shield_host
 from blamespan_integrations.patching import Function, Patches, attached
 from blamespan_integrations.recording import StepRef
 from blamespan_integrations.recording.nesting import NestedFrame
-from blamespan_integrations.recording.objects import reference
 from blamespan_integrations.recording.spans import RunState
 
 _FRAME = otel_context.create_key("blamespan-agent-framework-frame")
@@ -96,25 +95,19 @@ class Frame(NestedFrame["Frame"]):
     """Something at work.
 
     Attributes:
-        outer: The frame in which it began.
         memory: What the run remembers; frames within each other share it.
-        is_open: False once it has ended.
-        context: The OpenTelemetry context inside it; None before it has begun.
+        is_exhausted: Whether its stream was read to the end.
+        error: What its stream raised.
     """
 
+    framework, key = "agent_framework", _FRAME
+
     def __init__(self, owner: object) -> None:
-        self._owner = reference(owner)
+        super().__init__(owner)
         self.outer: Frame | None = None
         self.memory = RunMemory()
-        self.is_open = True
-        self.context: Context | None = None
         self.is_exhausted = False
         self.error: BaseException | None = None
-
-    @property
-    def owner(self) -> Any:  # whatever Agent Framework calls a method of
-        """Return the workflow, executor, agent, ... whose method was called; None once it is gone."""
-        return self._owner()
 
     def begin(self) -> None:
         """Begin: the call is awaited, or its stream read, for the first time."""
@@ -127,23 +120,8 @@ class Frame(NestedFrame["Frame"]):
         """Start the span, and `enter` its context."""
         raise NotImplementedError
 
-    def enter(self, context: Context) -> None:
-        """Take *context*, this frame in it, as the one inside."""
-        self.context = Context({**context, _FRAME: self})
-
     def see_update(self, update: Any) -> None:
         """Learn the next thing that a stream yields."""
-
-    def see(self, result: Any) -> None:
-        """Learn what the call returned; of a stream this comes after its end, and perhaps never."""
-
-    def close(self, error: BaseException | None) -> None:
-        """Learn that the call or stream is over; `GeneratorExit` means that the stream was left early."""
-        self.is_open = False
-
-    def abandon(self) -> None:
-        """End what has been begun: nobody reads it any more, or something of ours has failed."""
-        self.is_open = False
 
 
 def unique(steps: Iterable[StepRef]) -> list[StepRef]:
@@ -290,18 +268,12 @@ def _begin(frame: Frame) -> None:
 
 def _tell(frame: Frame, learn: Callable[[Any], None], item: Any) -> None:
     if frame.context is not None:
-        with shield_host("agent_framework: record a result"):
-            learn(item)
-            return
-        _abandon(frame)
+        frame.learn("record a result", learn, item)
 
 
 def _close(frame: Frame, error: BaseException | None) -> None:
     if frame.is_open:
-        with shield_host("agent_framework: end a span"):
-            frame.close(error)
-            return
-        _abandon(frame)
+        frame.learn("end a span", frame.close, error)
 
 
 def _abandon(frame: Frame) -> None:

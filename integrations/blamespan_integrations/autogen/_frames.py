@@ -22,7 +22,6 @@ from blamespan_integrations.autogen._memory import RunMemory
 from blamespan_integrations.patching import Function, Patches, attached
 from blamespan_integrations.recording import Around, StepRef, around
 from blamespan_integrations.recording.nesting import NestedFrame
-from blamespan_integrations.recording.objects import reference
 
 _FRAME = otel_context.create_key("blamespan-autogen-frame")
 
@@ -32,50 +31,24 @@ class Frame(NestedFrame["Frame"]):
 
     Attributes:
         awaits: What of that which the call returns or yields it wants to see.
-        outer: The frame in which it was called.
         memory: What the run remembers; frames within each other share one.
-        is_open: False once it has ended.
-        context: The OpenTelemetry context inside it.
-        onward: The one for what follows within, where that is another one by now.
+        onward: The context for what follows within, where that is another one by now.
     """
 
+    framework, key = "autogen", _FRAME
     awaits: ClassVar[tuple[type, ...]] = ()
+    context: Context
 
     def __init__(self, owner: object, outer: Frame | None) -> None:
-        self.owner = owner
+        super().__init__(owner)
         self.outer = outer
         self.memory: RunMemory = outer.memory if outer is not None else RunMemory()
-        self.is_open = True
-        self.context: Context
         self.onward: Context | None = None
-
-    @property
-    def owner(self) -> Any:  # whatever AutoGen calls a method of
-        """Return the team, agent, tool, ... whose method was called; None once it is gone.
-
-        The contexts of messages hold frames for longer than a run: a frame must not keep what the program drops.
-        """
-        return self._owner()
-
-    @owner.setter
-    def owner(self, owner: Any) -> None:
-        self._owner = reference(owner)
 
     @property
     def is_outermost(self) -> bool:
         """Whether no team, agent, tool or model call of AutoGen's is around it."""
         return self.outer is None or (self.outer.owner is None and self.outer.outer is None)
-
-    def enter(self, context: Context) -> None:
-        """Take *context*, this frame in it, as the one inside."""
-        self.context = Context({**context, _FRAME: self})
-
-    def see(self, item: Any) -> None:  # whatever AutoGen returns or yields
-        """Learn what the call returned, or the next thing that its stream yields."""
-
-    def close(self, error: BaseException | None) -> None:
-        """Learn that the call or stream is over; `GeneratorExit` means that the stream was left early."""
-        self.is_open = False
 
     @property
     def is_cancelled(self) -> bool:
@@ -91,10 +64,6 @@ class Frame(NestedFrame["Frame"]):
         if isinstance(error, GeneratorExit | asyncio.CancelledError):
             return True
         return any(frame.is_cancelled for frame in self.outwards())
-
-    def abandon(self) -> None:
-        """End what has been begun: something of ours has failed."""
-        self.is_open = False
 
 
 Start: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Frame | None]
@@ -137,7 +106,7 @@ def wrap_call(patches: Patches, start: Start) -> Callable[[Function], Function]:
                 _close(frame, error)
                 raise
             if is_any(type(result), frame.awaits):
-                _see(frame, result)
+                frame.learn("record a result", frame.see, result)
             _close(frame, None)
             return result
 
@@ -193,17 +162,10 @@ def _start_frame(patches: Patches, start: Start, args: tuple[Any, ...], kwargs: 
     return None
 
 
-def _see(frame: Frame, item: Any) -> None:
-    with shield_host("autogen: record a result"):
-        frame.see(item)
-        return
-    _abandon(frame)
-
-
 def _see_in_stream(frame: Frame, item: Any, left: Context | None) -> Context:
     """Have *frame* see *item*; give the context in which the stream goes on that was left in another one."""
     before = frame.context
-    _see(frame, item)
+    frame.learn("record a result", frame.see, item)
     after = frame.context
     if after is before:
         return left or Context()
@@ -213,15 +175,7 @@ def _see_in_stream(frame: Frame, item: Any, left: Context | None) -> Context:
 
 def _close(frame: Frame | None, error: BaseException | None) -> None:
     if frame is not None:
-        with shield_host("autogen: end a span"):
-            frame.close(error)
-            return
-        _abandon(frame)
-
-
-def _abandon(frame: Frame) -> None:
-    with shield_host("autogen: leave a span"):
-        frame.abandon()
+        frame.learn("end a span", frame.close, error)
 
 
 class _Foreign(Frame):

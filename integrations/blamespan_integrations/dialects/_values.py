@@ -81,10 +81,12 @@ def number(value: object) -> int | None:
     return int(value) if 0 <= value < 2**63 else None
 
 
+def counted(counts: Mapping[str, object], read_key: str, written_key: str) -> Usage | None:
+    """Read the tokens of a call; None where neither key has a count."""
+    read, written = number(counts.get(read_key)), number(counts.get(written_key))
+    return None if read is None and written is None else Usage(read or 0, written or 0)
+
+
 def tokens(span: Span, *keys: tuple[str, str]) -> Usage | None:
     """Read the tokens of a call, under the first pair of keys that is there."""
-    for read_key, written_key in keys:
-        read, written = number(span.attributes.get(read_key)), number(span.attributes.get(written_key))
-        if read is not None or written is not None:
-            return Usage(read or 0, written or 0)
-    return None
+    return next((usage for pair in keys if (usage := counted(span.attributes, *pair)) is not None), None)

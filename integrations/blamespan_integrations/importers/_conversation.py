@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from blamespan.errors import UnreadableInput
+from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import (
     Agent,
     AgentRole,
@@ -189,6 +190,18 @@ class Conversation:
             agents=tuple(Agent(name, role) for name, role in self._roles.items()),
             outcome=self.outcome,
         )
+
+    def finish(self, *identity: str, waits: bool = False) -> Iterator[RecordedRun | UnreadableInput]:
+        """Yield the run, or the error in its place.
+
+        Args:
+            identity: As of `trace`.
+            waits: As of `RecordedRun`.
+        """
+        try:
+            yield RecordedRun(self.source, self.trace(*identity), waits=waits)
+        except UnreadableInput as error:
+            yield error
 
     def _recent_inputs(self, agent: str) -> tuple[int, ...]:
         start = max(self._heard_until[agent], len(self._spoken) - 2 * _MAX_HEARD)

@@ -11,10 +11,10 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from blamespan import json_text
 from blamespan.errors import UnreadableInput
@@ -33,6 +33,8 @@ _BATCH_ROWS = 256
 _LEAST_ROW_BYTES = 8
 """A row of spans has a random id, which no compression makes smaller: more rows than that are somebody's bomb."""
 
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 Record: TypeAlias = tuple[str, dict[str, Any]]
 """Where a record stands, and its fields: whatever the file holds, checked by whoever reads them."""
 
@@ -95,12 +97,24 @@ def runs_of_objects(
     Raises:
         UnreadableInput: if the file cannot be opened.
     """
-    for item in json_objects(path, expected):
+    return read_each(json_objects(path, expected), lambda item: (run_of(item),))
+
+
+def read_each(
+    items: Iterable[ItemT | UnreadableInput], read: Callable[[ItemT], Iterable[ResultT]]
+) -> Iterator[ResultT | UnreadableInput]:
+    """Yield what *read* makes of each item; where there is an error in its place, or *read* raises one, the error.
+
+    Args:
+        items: Each, or the error in its place.
+        read: Makes any number of results of an item, or raises `UnreadableInput`.
+    """
+    for item in items:
         if isinstance(item, UnreadableInput):
             yield item
             continue
         try:
-            yield run_of(item)
+            yield from read(item)
         except UnreadableInput as error:
             yield error
 
@@ -145,6 +159,40 @@ def json_values(path: Path, expected: str) -> Iterator[JsonValue | UnreadableInp
             yield from _values(text)
         except UnreadableInput as error:
             yield error
+
+
+def value_groups(
+    path: Path, expected: str, as_group: Callable[[JsonValue], Any], most: int
+) -> Iterator[tuple[str, Any] | UnreadableInput]:
+    """Yield the values of a file in groups, each with its place: what holds a group, or all loose ones in a row.
+
+    Args:
+        path: The file.
+        expected: As for `json_values`.
+        as_group: Returns the group that a value holds; None for one that belongs to the loose ones.
+        most: Loose values that are held; of more, no more than show that there are.
+
+    Raises:
+        UnreadableInput: if the file cannot be opened.
+    """
+    loose: list[Any] = []
+    group, location = -1, str(path)
+    for item in json_values(path, expected):
+        if isinstance(item, UnreadableInput):
+            yield item
+            continue
+        if item.is_element and item.group != group and loose:
+            yield location, loose
+            loose = []
+        group = item.group
+        if (found := as_group(item)) is not None:
+            yield item.location, found
+        else:
+            location = location if loose else item.location
+            if len(loose) <= most:
+                loose.append(item.value)
+    if loose:
+        yield location, loose
 
 
 def _values(text: _TextWindow) -> Iterator[JsonValue | UnreadableInput]:
@@ -348,8 +396,7 @@ def iter_records(path: Path, expected: str) -> Iterator[Record | UnreadableInput
     if head.startswith(PARQUET_MAGIC):
         yield from _rows(path)
     elif head.lstrip()[:1] in (b"{", b"["):
-        for item in json_objects(path, expected):
-            yield item if isinstance(item, UnreadableInput) else (item.location, item.value)
+        yield from read_each(json_objects(path, expected), lambda item: ((item.location, item.value),))
     else:
         yield from _lines(path)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
@@ -24,6 +24,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.otlp import spans_from_proto, spans_to_proto
 from blamespan.otlp.logs import EventsOfSpans, with_events
 from blamespan.spans import Scope, Span, SpanEvent
+from blamespan_integrations.importers._records import Record, iter_records, json_objects, read_each
 
 SpanItem: TypeAlias = Span | EventsOfSpans | UnreadableInput
 """What a file tells: a span, events of spans told of elsewhere, or that something cannot be read."""
@@ -57,6 +58,45 @@ class SpanFormat(ABC):
     @abstractmethod
     def _read_items(self, path: Path) -> Iterable[SpanItem]:
         """Yield what the file tells; whatever cannot be read is an error in its place, or raised and the end."""
+
+
+class JsonSpanFormat(SpanFormat):
+    """A span format of JSON objects; a subclass says what one tells.
+
+    Attributes:
+        expected: What each object should be, for messages: `a trace from Tempo`.
+    """
+
+    expected: ClassVar[str]
+
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        return read_each(json_objects(path, self.expected), lambda item: self._read_object(item.value, item.location))
+
+    @abstractmethod
+    def _read_object(self, value: dict[str, Any], location: str) -> Iterable[SpanItem]:
+        """Yield what one object tells."""
+
+
+class RecordSpanFormat(SpanFormat):
+    """A span format of records, JSON or rows of a table; a subclass finds the spans' records in one and reads them.
+
+    Attributes:
+        expected: What each record should be, for messages: `a run from LangSmith`.
+    """
+
+    expected: ClassVar[str]
+
+    def _read_items(self, path: Path) -> Iterable[SpanItem]:
+        records = iter_records(path, self.expected)
+        return read_records(read_each(records, lambda record: self._records_in(*record)), self._spans_of)
+
+    def _records_in(self, location: str, fields: dict[str, Any]) -> Iterable[Record | UnreadableInput]:
+        """Yield the records of spans that a record of the file holds: itself, or those within it."""
+        yield location, fields
+
+    @abstractmethod
+    def _spans_of(self, fields: dict[str, Any], location: str) -> Iterable[Span]:
+        """Make the spans of a record; raise `UnreadableInput` or `MalformedSpan` where it is none."""
 
 
 def rebuild_runs(
@@ -250,8 +290,7 @@ def _text_size(attributes: Mapping[str, object]) -> int:
 
 
 def read_records(
-    records: Iterable[tuple[str, dict[str, Any]] | UnreadableInput],
-    spans_of: Callable[[dict[str, Any], str], Iterable[Span]],
+    records: Iterable[Record | UnreadableInput], spans_of: Callable[[dict[str, Any], str], Iterable[Span]]
 ) -> Iterator[SpanItem]:
     """Make spans of records; for a record that gives none, an error in its place.
 
@@ -259,14 +298,12 @@ def read_records(
         records: With their places.
         spans_of: Makes the spans of a record at a place; raises `UnreadableInput` or `MalformedSpan`.
     """
-    for item in records:
-        if isinstance(item, UnreadableInput):
-            yield item
-            continue
-        location, record = item
+
+    def read(record: Record) -> Iterator[Span]:
+        location, fields = record
         try:
-            yield from spans_of(record, location)
-        except UnreadableInput as error:
-            yield error
+            yield from spans_of(fields, location)
         except MalformedSpan as error:
-            yield UnreadableInput(f"{location}: {error}")
+            raise UnreadableInput(f"{location}: {error}") from error
+
+    return read_each(records, read)

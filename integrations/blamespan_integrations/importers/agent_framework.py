@@ -15,7 +15,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.dialects._values import as_text
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation
-from blamespan_integrations.importers._records import json_values
+from blamespan_integrations.importers._records import JsonValue, read_each, value_groups
 
 _CONTENTS = re.compile(rb'"contents"\s*:\s*\[')
 _OWN = re.compile(rb'"author_name"\s*:|"type"\s*:\s*"(agent_response|agent_run_response|chat_message)"')
@@ -40,44 +40,21 @@ class AgentFrameworkImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        for source, record in _runs(path):
-            if isinstance(record, UnreadableInput):
-                yield record
-                continue
-            try:
-                yield RecordedRun(source, _conversation(source, record))
-            except UnreadableInput as error:
-                yield error
+        groups = value_groups(path, "messages of Agent Framework", _messages_in, MAX_STEPS)
+        return read_each(groups, lambda group: (RecordedRun(group[0], _conversation(*group)),))
 
 
-def _runs(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield each response, and each list of messages; messages on lines of their own are one run."""
-    loose: list[Any] = []
-    group, location = -1, str(path)
-    for item in json_values(path, "messages of Agent Framework"):
-        if isinstance(item, UnreadableInput):
-            yield location, item
-            continue
-        if item.is_element and item.group != group and loose:
-            yield location, {"messages": loose}
-            loose = []
-        group, value = item.group, item.value
-        if isinstance(value, Mapping) and "messages" in value:
-            yield item.location, value
-        elif isinstance(value, list):
-            yield item.location, {"messages": value}
-        else:
-            location = location if loose else item.location
-            if len(loose) <= MAX_STEPS:  # more is refused when the run is made
-                loose.append(value)
-    if loose:
-        yield location, {"messages": loose}
+def _messages_in(item: JsonValue) -> Any:
+    """Find the messages of a response or a list; None where the value is a message itself."""
+    value = item.value
+    if isinstance(value, Mapping) and "messages" in value:
+        return value["messages"]
+    return value if isinstance(value, list) else None
 
 
-def _conversation(source: str, record: Mapping[str, Any]) -> MessageActionTrace:
+def _conversation(source: str, group: object) -> MessageActionTrace:
     conversation = Conversation(source)
-    messages = record["messages"] if isinstance(record["messages"], list) else [record["messages"]]
-    for index, message in enumerate(messages):
+    for index, message in enumerate(group if isinstance(group, list) else [group]):
         if not isinstance(message, Mapping) or not isinstance(message.get("contents"), list):
             raise UnreadableInput(
                 f"{source}: expected a message with 'role' and 'contents' at place {index}, got {str(message)[:60]!r}. "

@@ -22,7 +22,7 @@ from blamespan.errors import BlamespanError, UnreadableInput
 from blamespan.importing.files import read_bytes
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind, StepStatus, Usage
-from blamespan_integrations.dialects._values import as_text, number
+from blamespan_integrations.dialects._values import as_text, counted
 from blamespan_integrations.importers._conversation import Conversation
 from blamespan_integrations.importers._records import json_objects, parse_object
 from blamespan_integrations.importers._span_values import nanoseconds
@@ -519,10 +519,7 @@ def _has_failed(result: Mapping[str, Any]) -> bool:
 
 
 def _usage(metrics: object) -> Usage | None:
-    if not isinstance(metrics, Mapping):
-        return None
-    read, written = number(metrics.get("prompt_tokens")), number(metrics.get("completion_tokens"))
-    return None if read is None and written is None else Usage(read or 0, written or 0)
+    return counted(metrics, "prompt_tokens", "completion_tokens") if isinstance(metrics, Mapping) else None
 
 
 def _without_numbers(metrics: object) -> object:

@@ -77,12 +77,7 @@ class _LoggedRun:
     def finish(self) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the run; nothing where nobody said anything."""
         if len(self.conversation):
-            try:
-                yield RecordedRun(
-                    self.conversation.source, self.conversation.trace("autogen", *sorted(self.message_ids))
-                )
-            except UnreadableInput as error:
-                yield error
+            yield from self.conversation.finish("autogen", *sorted(self.message_ids))
 
 
 def _events(path: Path) -> Iterator[tuple[str, dict[str, Any] | UnreadableInput]]:

@@ -26,7 +26,7 @@ from blamespan_integrations.importers._autogen_messages import (
     is_history_message,
 )
 from blamespan_integrations.importers._conversation import MAX_STEPS, Conversation
-from blamespan_integrations.importers._records import JsonValue, json_values
+from blamespan_integrations.importers._records import JsonValue, read_each, value_groups
 
 _EXPECTED = "messages of AutoGen"
 _CHAT = re.compile(rb'"type"\s*:\s*"\w+(Message|Event)"|"message_thread"\s*:|"TeamState"|"stop_reason"\s*:')
@@ -65,54 +65,27 @@ class AutoGenMessagesImporter:
         """
         python = _as_python(path)
         if python is not None:
-            yield _run(str(path), python)
+            yield from read_each([(str(path), python)], lambda group: (_run(*group),))
             return
-        for source, messages in _runs(path):
-            yield messages if isinstance(messages, UnreadableInput) else _run(source, messages)
+        groups = value_groups(path, _EXPECTED, _messages_in, MAX_STEPS)
+        yield from read_each(groups, lambda group: (_run(*group),))
 
 
-def _run(source: str, messages: object) -> RecordedRun | UnreadableInput:
+def _run(source: str, messages: object) -> RecordedRun:
     conversation = Conversation(source)
-    try:
-        for number, message in enumerate(check_messages(messages, source)):
-            if is_chat_message(message):
-                add_chat_message(conversation, message, f"{source} message {number}")
-            else:
-                add_history_message(conversation, message)
-        return RecordedRun(source, conversation.trace("autogen"))
-    except UnreadableInput as error:
-        return error
-
-
-def _runs(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the messages of each run: those of an object, of a list, or of all lines that are one message each."""
-    loose: list[Any] = []
-    group = -1
-    location = str(path)
-    for item in json_values(path, _EXPECTED):
-        if isinstance(item, UnreadableInput):
-            yield location, item
-            continue
-        if item.is_element and item.group != group and loose:
-            yield location, loose
-            loose = []
-        group = item.group
-        messages = _within(item)
-        if messages is not None:
-            yield item.location, messages
-        elif isinstance(item.value, list):
-            yield item.location, item.value
+    for number, message in enumerate(check_messages(messages, source)):
+        if is_chat_message(message):
+            add_chat_message(conversation, message, f"{source} message {number}")
         else:
-            location = location if loose else item.location
-            if len(loose) <= MAX_STEPS:  # more is refused when the run is made
-                loose.append(item.value)
-    if loose:
-        yield location, loose
+            add_history_message(conversation, message)
+    return RecordedRun(source, conversation.trace("autogen"))
 
 
-def _within(item: JsonValue) -> Any:
-    """Find the messages of a result or a state; None where the value is a message itself."""
+def _messages_in(item: JsonValue) -> Any:
+    """Find the messages of a result, a state or a list; None where the value is a message itself."""
     value = item.value
+    if isinstance(value, list):
+        return value
     if not isinstance(value, Mapping) or is_chat_message(value) or is_history_message(value):
         return None
     if "messages" in value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ from blamespan.errors import UnreadableInput
 from blamespan.importing.files import head_of, read_lines
 from blamespan.importing.recorded import RecordedRun
 from blamespan.json_text import parse_json
-from blamespan.trace import Usage
-from blamespan_integrations.dialects._values import as_text, number, parse_structure
+from blamespan_integrations.dialects._values import as_text, counted, parse_structure
 from blamespan_integrations.importers._conversation import MAX_STEPS
 from blamespan_integrations.importers._node_runs import (
     ELSE,
@@ -329,10 +329,7 @@ class _DifyRun:
             except UnreadableInput as error:
                 errors.append(error)
         yield from errors
-        try:
-            yield RecordedRun(self._location, self._nodes.conversation.trace("dify", self._id), waits=self._waits)
-        except UnreadableInput as error:
-            yield error
+        yield from self._nodes.conversation.finish("dify", self._id, waits=self._waits)
 
     def _ask(self, inputs: object) -> None:
         tasks = self._nodes.conversation.tasks
@@ -351,7 +348,6 @@ class _DifyRun:
         process = as_object(parse_structure(record.get("process_data")))
         outputs = as_object(parse_structure(record.get("outputs")))
         usage = as_object(outputs.get("usage")) or as_object(process.get("usage"))
-        read, written = number(usage.get("prompt_tokens")), number(usage.get("completion_tokens"))
         start_ns, end_ns = self._times(record)
         node_type = as_text(record.get("node_type"))
         status = as_text(record.get("status"))
@@ -372,7 +368,7 @@ class _DifyRun:
             error=(as_text(record.get("error")) or "node failed") if status in _FAILED else "",
             start_ns=start_ns,
             end_ns=end_ns,
-            usage=Usage(read or 0, written or 0) if read is not None or written is not None else None,
+            usage=counted(usage, "prompt_tokens", "completion_tokens"),
             is_cut=any(record.get(f"{each}_truncated") is True for each in ("inputs", "outputs", "process_data")),
         )
 
@@ -428,11 +424,7 @@ class _DifyRun:
         )
         given = prompts or (as_text(execution.inputs) if execution.inputs else "")
         text = as_text(outputs.get("class_name")) or as_text(outputs.get("text")) or text_of_outputs(outputs)
-        spoken = NodeExecution(
-            execution.node, execution.title, execution.type, after, execution.inputs, execution.outputs,
-            execution.sources, execution.error, execution.start_ns, execution.end_ns, execution.usage, execution.is_cut,
-        )  # fmt: skip
-        return self._nodes.say(spoken, text, given)
+        return self._nodes.say(replace(execution, after=after), text, given)
 
     def _end_rounds(self, data: Mapping[str, Any]) -> None:
         """Add why rounds failed; what they gave was said by the nodes within."""

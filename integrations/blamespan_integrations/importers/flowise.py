@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
-from blamespan.trace import Usage
-from blamespan_integrations.dialects._values import as_text, number, parse_structure
+from blamespan_integrations.dialects._values import as_text, counted, number, parse_structure
 from blamespan_integrations.importers._node_runs import (
     ELSE,
     BranchCase,
@@ -22,7 +22,7 @@ from blamespan_integrations.importers._node_runs import (
     as_object,
     text_of_outputs,
 )
-from blamespan_integrations.importers._records import json_objects, objects_in
+from blamespan_integrations.importers._records import JsonValue, json_objects, objects_in, read_each
 
 _EXPECTED = "an execution of a Flowise agentflow"
 _ROW = re.compile(rb'"executionData"\s*:\s*(?:"|\[)')
@@ -66,27 +66,29 @@ class FlowiseImporter:
         Raises:
             UnreadableInput: if the file cannot be opened.
         """
-        for item in json_objects(path, _EXPECTED):
-            if isinstance(item, UnreadableInput):
-                yield item
-                continue
-            rows = item.value.get("data") if "executionData" not in item.value else None
-            rows = item.value.get("Execution") if rows is None else rows
-            if not isinstance(rows, list):
-                yield _run(as_object(rows) if "agentFlowExecutedData" in as_object(rows) else item.value, item.location)
-                continue
-            for place, row in enumerate(rows):
-                yield _run(as_object(row), f"{item.location} execution {place}")
+        return read_each(json_objects(path, _EXPECTED), _runs)
 
 
-def _run(record: Mapping[str, Any], location: str) -> RecordedRun | UnreadableInput:
+def _runs(item: JsonValue) -> Iterator[RecordedRun | UnreadableInput]:
+    """Yield the runs of a row, a page of them, an export or an answer."""
+    rows = item.value.get("data") if "executionData" not in item.value else None
+    rows = item.value.get("Execution") if rows is None else rows
+    if not isinstance(rows, list):
+        yield from _run(as_object(rows) if "agentFlowExecutedData" in as_object(rows) else item.value, item.location)
+        return
+    for place, row in enumerate(rows):
+        yield from _run(as_object(row), f"{item.location} execution {place}")
+
+
+def _run(record: Mapping[str, Any], location: str) -> Iterator[RecordedRun | UnreadableInput]:
     executed = parse_structure(record.get("executionData", record.get("agentFlowExecutedData")))
     nodes = [each for each in executed if isinstance(each, dict)] if isinstance(executed, list) else []
     if not nodes:
-        return UnreadableInput(
+        yield UnreadableInput(
             f"{location}: expected {_EXPECTED} with what its nodes did, got {as_text(record)[:60]!r}. Export it with "
             "GET /api/v1/executions/ID, of Flowise 3.0 or later."
         )
+        return
     flow = _FlowiseRun(location)
     for node in nodes:
         flow.add(node)
@@ -96,11 +98,8 @@ def _run(record: Mapping[str, Any], location: str) -> RecordedRun | UnreadableIn
     question = as_text(record.get("question"))
     if question and not flow.told.conversation.tasks:
         flow.told.conversation.tasks.append(question)
-    try:
-        trace = flow.told.conversation.trace("flowise", as_text(record.get("id", record.get("executionId"))))
-    except UnreadableInput as error:
-        return error
-    return RecordedRun(location, trace, waits=state == "STOPPED")
+    identity = as_text(record.get("id", record.get("executionId")))
+    yield from flow.told.conversation.finish("flowise", identity, waits=state == "STOPPED")
 
 
 class _FlowiseRun:
@@ -134,7 +133,6 @@ class _FlowiseRun:
         times, usage = as_object(output.get("timeMetadata")), as_object(output.get("usageMetadata"))
         start, end = number(times.get("start")) or 0, number(times.get("end")) or 0
         is_timed = max(start, end) < 2**63 // 1_000_000
-        read, written = number(usage.get("input_tokens")), number(usage.get("output_tokens"))
         node = as_text(record.get("nodeId"))
         error = as_text(data.get("error")) or ("node failed" if as_text(record.get("status")) in _FAILED else "")
         return NodeExecution(
@@ -146,7 +144,7 @@ class _FlowiseRun:
             error=error,
             start_ns=start * 1_000_000 if is_timed else 0,
             end_ns=end * 1_000_000 if is_timed else 0,
-            usage=Usage(read or 0, written or 0) if read is not None or written is not None else None,
+            usage=counted(usage, "input_tokens", "output_tokens"),
         )
 
     def _add(
@@ -189,10 +187,7 @@ class _FlowiseRun:
             for message in objects_in(inputs.get("messages"))
             if message.get("role") != "tool" and not message.get("tool_calls")
         )
-        spoken = NodeExecution(
-            execution.node, execution.title, execution.type, after, outputs=execution.outputs, error=execution.error,
-            start_ns=execution.start_ns, end_ns=execution.end_ns, usage=execution.usage,
-        )  # fmt: skip
+        spoken = replace(execution, after=after)
         fulfilled = [each for each in objects_in(output.get("conditions")) if each.get("isFulfilled")]
         chosen = [as_text(each.get("output")) for each in fulfilled]
         return self.told.say(spoken, as_text(output.get("content")) or ", ".join(chosen), given)

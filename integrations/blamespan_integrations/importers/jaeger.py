@@ -18,8 +18,8 @@ from blamespan.errors import MalformedSpan, UnreadableInput
 from blamespan.spans import Scope, Span, SpanEvent, SpanLink
 from blamespan.trace import AttributeValue, StepStatus
 from blamespan_integrations.importers._otlp_documents import read_span_document
-from blamespan_integrations.importers._records import json_objects
-from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
+from blamespan_integrations.importers._records import objects_in
+from blamespan_integrations.importers._span_files import JsonSpanFormat, SpanItem
 from blamespan_integrations.importers._span_values import (
     as_attribute,
     nanoseconds,
@@ -48,10 +48,11 @@ _OWN_TAGS = {
 """Tags that stand for other fields of a span; Jaeger wrote them, not the program."""
 
 
-class JaegerImporter(SpanFormat):
+class JaegerImporter(JsonSpanFormat):
     """Reads the JSON that Jaeger's UI downloads."""
 
     name = "jaeger"
+    expected = "traces from Jaeger"
     description = "Jaeger UI JSON; loses lists' types (they are text), times below a microsecond and links' attributes"
 
     def matches(self, path: Path, head: bytes) -> bool:
@@ -59,14 +60,17 @@ class JaegerImporter(SpanFormat):
         del path
         return bool(_START.match(head)) and any(key in head for key in _KEYS)
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return _read_items(path)
+    def _read_object(self, value: dict[str, Any], location: str) -> Iterable[SpanItem]:
+        traces = value.get("data", [value])
+        for number, trace in enumerate(traces if isinstance(traces, list) else [traces]):
+            yield from read_ui_trace(trace, f"{location} trace {number}")
 
 
-class JaegerV3Importer(SpanFormat):
+class JaegerV3Importer(JsonSpanFormat):
     """Reads the chunks of Jaeger's v3 API."""
 
     name = "jaeger-v3"
+    expected = "a chunk of Jaeger's answer"
     description = "Jaeger v3 API JSON, chunks of OTLP-JSON; loses nothing"
 
     def matches(self, path: Path, head: bytes) -> bool:
@@ -74,16 +78,8 @@ class JaegerV3Importer(SpanFormat):
         del path
         return bool(_START_V3.match(head))
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return _read_v3(path)
-
-
-def _read_v3(path: Path) -> Iterator[SpanItem]:
-    for item in json_objects(path, "a chunk of Jaeger's answer"):
-        if isinstance(item, UnreadableInput):
-            yield item
-        else:
-            yield from read_chunk(item.value, item.location)
+    def _read_object(self, value: dict[str, Any], location: str) -> Iterable[SpanItem]:
+        return read_chunk(value, location)
 
 
 def read_chunk(value: Mapping[str, Any], location: str) -> Iterator[SpanItem]:
@@ -99,16 +95,6 @@ def read_chunk(value: Mapping[str, Any], location: str) -> Iterator[SpanItem]:
     else:
         trouble = value.get("error", value)
         yield UnreadableInput(f"{location}: expected a chunk of spans, got {str(trouble)[:80]!r}. Query again.")
-
-
-def _read_items(path: Path) -> Iterator[SpanItem]:
-    for item in json_objects(path, "traces from Jaeger"):
-        if isinstance(item, UnreadableInput):
-            yield item
-            continue
-        traces = item.value.get("data", [item.value])
-        for number, trace in enumerate(traces if isinstance(traces, list) else [traces]):
-            yield from read_ui_trace(trace, f"{item.location} trace {number}")
 
 
 def read_ui_trace(trace: object, location: str) -> Iterator[SpanItem]:
@@ -139,7 +125,7 @@ def _span(span: Any, processes: Mapping[str, Any], location: str) -> Span:
     trace_id = trace_id_of(span.get("traceID"), location)
     start_ns = nanoseconds(span.get("startTime"), location, per_unit=_PER_MICROSECOND)
     length_ns = span_times(span.get("duration", 0), None, f"{location} duration", per_unit=_PER_MICROSECOND)[0]
-    references = [item for item in _list_objects(span.get("references")) if item.get("spanID")]
+    references = [item for item in objects_in(span.get("references")) if item.get("spanID")]
     parents = [
         item for item in references if item.get("refType") != "FOLLOWS_FROM" and _is_of(item, trace_id, location)
     ]
@@ -155,7 +141,7 @@ def _span(span: Any, processes: Mapping[str, Any], location: str) -> Span:
         attributes={key: value for key, value in tags.items() if key not in _OWN_TAGS},
         status=_status(tags),
         status_message=str(tags.get("otel.status_description", "")),
-        events=tuple(_event(log, location) for log in _list_objects(span.get("logs"))),
+        events=tuple(_event(log, location) for log in objects_in(span.get("logs"))),
         links=tuple(_link(item, trace_id, location) for item in references if item is not parent),
         resource=_resource(span, processes),
         scope=Scope(_first(tags, _SCOPE_NAMES), _first(tags, _SCOPE_VERSIONS)),
@@ -193,7 +179,7 @@ def _resource(span: Mapping[str, Any], processes: Mapping[str, Any]) -> dict[str
 
 def _tags(rows: object) -> dict[str, AttributeValue]:
     """Read tags; a list is JSON text there, and is a list again where it is one of texts."""
-    return {str(tag.get("key")): _value(tag) for tag in _list_objects(rows)}
+    return {str(tag.get("key")): _value(tag) for tag in objects_in(rows)}
 
 
 def _value(tag: Mapping[str, Any]) -> AttributeValue:
@@ -211,7 +197,3 @@ def _value(tag: Mapping[str, Any]) -> AttributeValue:
 
 def _first(tags: Mapping[str, AttributeValue], keys: Iterable[str]) -> str:
     return next((str(tags[key]) for key in keys if key in tags), "")
-
-
-def _list_objects(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

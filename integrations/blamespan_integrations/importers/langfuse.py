@@ -16,8 +16,8 @@ from blamespan.json_text import text_or_json
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue, StepStatus
 from blamespan_integrations.dialects._values import parse_structure
-from blamespan_integrations.importers._records import Record, columns_of, iter_records
-from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
+from blamespan_integrations.importers._records import Record, columns_of
+from blamespan_integrations.importers._span_files import RecordSpanFormat
 from blamespan_integrations.importers._span_values import span_id_of, span_times, trace_id_of
 
 OBSERVATION_ID = "langfuse.observation.id"
@@ -31,10 +31,11 @@ _PREFIX = "langfuse.observation."
 _STATUSES: Mapping[str, StepStatus] = {"ERROR": "error"}
 
 
-class LangfuseImporter(SpanFormat):
+class LangfuseImporter(RecordSpanFormat):
     """Reads observations exported from Langfuse."""
 
     name = "langfuse"
+    expected = "an observation from Langfuse"
     description = (
         "Langfuse observations (JSON, JSONL, CSV, parquet); loses resources, events and times below a microsecond"
     )
@@ -46,17 +47,11 @@ class LangfuseImporter(SpanFormat):
         is_json = head.lstrip()[:1] in (b"{", b"[")
         return is_json and bool(_OBSERVATION.search(head))
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return read_records(_records(path), spans_of_observation)
+    def _records_in(self, location: str, fields: dict[str, Any]) -> Iterable[Record | UnreadableInput]:
+        return observations_in(location, fields)
 
-
-def _records(path: Path) -> Iterator[Record | UnreadableInput]:
-    """Yield the observations, also those that an answer about a trace, or a page of them, holds."""
-    for record in iter_records(path, "an observation from Langfuse"):
-        if isinstance(record, UnreadableInput):
-            yield record
-        else:
-            yield from observations_in(*record)
+    def _spans_of(self, fields: dict[str, Any], location: str) -> Iterable[Span]:
+        return spans_of_observation(fields, location)
 
 
 def observations_in(location: str, fields: dict[str, Any]) -> Iterator[Record | UnreadableInput]:

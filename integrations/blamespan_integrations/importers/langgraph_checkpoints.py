@@ -118,12 +118,7 @@ class _ThreadRun:
     def finish(self) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the run; nothing where no node wrote anything, as in a thread that was only looked at."""
         if len(self._graph.conversation):
-            try:
-                yield RecordedRun(
-                    self._graph.conversation.source, self._graph.conversation.trace("langgraph", self.thread)
-                )
-            except UnreadableInput as error:
-                yield error
+            yield from self._graph.conversation.finish("langgraph", self.thread)
 
     def _node(self, path: str) -> str:
         """Read a node's name off its task's path; one that was sent to is named by who sent."""

@@ -125,10 +125,7 @@ class _StreamRun:
 
     def finish(self) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield the run."""
-        try:
-            yield RecordedRun(self._graph.conversation.source, self._graph.conversation.trace("langgraph"))
-        except UnreadableInput as error:
-            yield error
+        return self._graph.conversation.finish("langgraph")
 
 
 def _events(path: Path) -> Iterator[tuple[Mapping[str, Any], str, str] | UnreadableInput]:

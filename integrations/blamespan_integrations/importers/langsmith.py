@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from blamespan.errors import UnreadableInput
 from blamespan.json_text import text_or_json
 from blamespan.spans import Scope, Span
 from blamespan.trace import AttributeValue
 from blamespan_integrations.dialects._values import parse_structure
-from blamespan_integrations.importers._records import Record, columns_of, iter_records
-from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
+from blamespan_integrations.importers._records import Record, columns_of, objects_in
+from blamespan_integrations.importers._span_files import RecordSpanFormat
 from blamespan_integrations.importers._span_values import as_attribute, span_id_of, span_times, trace_id_of
 
 _RUN = re.compile(rb'"run_type"\s*:\s*"')
@@ -24,31 +23,23 @@ _ERROR_TYPE = re.compile(r"[A-Za-z_][\w.]*(?=[(:])")
 _MAX_DEPTH = 8
 
 
-class LangSmithImporter(SpanFormat):
+class LangSmithImporter(RecordSpanFormat):
     """Reads runs exported from LangSmith."""
 
     name = "langsmith"
+    expected = "a run from LangSmith"
     description = "LangSmith runs (JSON, JSON lines, parquet); loses resources and times below a microsecond"
 
     def matches(self, path: Path, head: bytes) -> bool:
         """Check a run's type."""
         return bool(head.lstrip()[:1] in (b"{", b"[") and _RUN.search(head)) or "run_type" in columns_of(path, head)
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return read_records(_records(path), _spans)
-
-
-def _records(path: Path) -> Iterator[Record | UnreadableInput]:
-    """Yield the runs, those within a list under `runs` and those under a run's `child_runs` too."""
-    for record in iter_records(path, "a run from LangSmith"):
-        if isinstance(record, UnreadableInput):
-            yield record
-            continue
-        waiting = [record]
+    def _records_in(self, location: str, fields: dict[str, Any]) -> Iterator[Record]:
+        """Yield the runs, those within a list under `runs` and those under a run's `child_runs` too."""
+        waiting = [(location, fields)]
         while waiting:
             location, fields = waiting.pop()
-            inner = fields.get("runs") or fields.get("child_runs")
-            children = [run for run in inner if isinstance(run, dict)] if isinstance(inner, list) else []
+            children = objects_in(fields.get("runs") or fields.get("child_runs"))
             if "runs" not in fields:
                 yield location, fields
                 for child in children:
@@ -56,24 +47,23 @@ def _records(path: Path) -> Iterator[Record | UnreadableInput]:
                     child.setdefault("trace_id", fields.get("trace_id") or fields.get("id"))
             waiting += [(f"{location} run {child.get('id')!r}", child) for child in reversed(children)]
 
-
-def _spans(run: dict[str, Any], location: str) -> Iterable[Span]:
-    order = [part.rpartition("Z")[2] for part in str(run.get("dotted_order") or "").split(".")]
-    parent = run.get("parent_run_id") or (order[-2] if len(order) > 1 else None)
-    start_ns, end_ns = span_times(run.get("start_time"), run.get("end_time"), location)
-    error = run.get("error")
-    yield Span(
-        trace_id=trace_id_of(run.get("trace_id") or order[0] or run.get("id"), location),
-        span_id=span_id_of(run.get("id"), location),
-        parent_id=span_id_of(parent, location) if parent else None,
-        name=str(run.get("name") or ""),
-        start_ns=start_ns,
-        end_ns=end_ns,
-        attributes=_attributes(run),
-        status="error" if error else "unset",
-        status_message=str(error)[:2_000] if error else "",
-        scope=Scope("langsmith"),
-    )
+    def _spans_of(self, fields: dict[str, Any], location: str) -> Iterable[Span]:
+        order = [part.rpartition("Z")[2] for part in str(fields.get("dotted_order") or "").split(".")]
+        parent = fields.get("parent_run_id") or (order[-2] if len(order) > 1 else None)
+        start_ns, end_ns = span_times(fields.get("start_time"), fields.get("end_time"), location)
+        error = fields.get("error")
+        yield Span(
+            trace_id=trace_id_of(fields.get("trace_id") or order[0] or fields.get("id"), location),
+            span_id=span_id_of(fields.get("id"), location),
+            parent_id=span_id_of(parent, location) if parent else None,
+            name=str(fields.get("name") or ""),
+            start_ns=start_ns,
+            end_ns=end_ns,
+            attributes=_attributes(fields),
+            status="error" if error else "unset",
+            status_message=str(error)[:2_000] if error else "",
+            scope=Scope("langsmith"),
+        )
 
 
 def _attributes(run: Mapping[str, Any]) -> dict[str, AttributeValue]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -434,19 +434,7 @@ class _Execution:
         if execution.outputs is None and not execution.error:
             self._last[node_run.key] = after
             return after[-1] if after else None
-        spoken = NodeExecution(
-            node=execution.node,
-            title=execution.title,
-            type=execution.type,
-            after=after,
-            inputs=execution.inputs,
-            outputs=execution.outputs,
-            sources=execution.sources,
-            error=execution.error,
-            start_ns=execution.start_ns,
-            end_ns=execution.end_ns,
-            usage=Usage(read, written) if read or written else None,
-        )
+        spoken = replace(execution, after=after, usage=Usage(read, written) if read or written else None)
         if not given:
             own = as_object(as_object(self._nodes.get(node_run.name)).get("parameters"))
             given = as_text(self._value(own.get("text"), node_run)[0]) if own.get("text") else ""

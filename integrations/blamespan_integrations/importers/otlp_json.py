@@ -8,23 +8,23 @@ has. Lines of `{"resourceLogs": [...]}` among them are read where they hold mess
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from blamespan.errors import UnreadableInput
 from blamespan_integrations.importers._otlp_documents import read_otlp_document
-from blamespan_integrations.importers._records import json_objects
-from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
+from blamespan_integrations.importers._span_files import JsonSpanFormat, SpanItem
 
 _OTHERS = re.compile(rb'\s*+\{\s*+"(trace|result|batches|data)"')
 """Begins what others wrap OTLP-JSON in."""
 _SIGNALS = re.compile(rb'"resource(Spans|Logs|Metrics)"')
 
 
-class OtlpJsonImporter(SpanFormat):
+class OtlpJsonImporter(JsonSpanFormat):
     """Reads OTLP-JSON lines into runs."""
 
     name = "otlp-json"
+    expected = "OTLP-JSON"
     description = "OTLP-JSON, one document per line; loses nothing. Traces without an agent's step give no run."
 
     def matches(self, path: Path, head: bytes) -> bool:
@@ -33,13 +33,5 @@ class OtlpJsonImporter(SpanFormat):
         start = head[:4_096].lstrip(b"\xef\xbb\xbf \t\r\n[")
         return start.startswith(b"{") and not _OTHERS.match(start) and bool(_SIGNALS.search(start))
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return _read_items(path)
-
-
-def _read_items(path: Path) -> Iterator[SpanItem]:
-    for item in json_objects(path, "OTLP-JSON"):
-        if isinstance(item, UnreadableInput):
-            yield item
-        else:
-            yield from read_otlp_document(item.value, item.location)
+    def _read_object(self, value: dict[str, Any], location: str) -> Iterable[SpanItem]:
+        return read_otlp_document(value, location)

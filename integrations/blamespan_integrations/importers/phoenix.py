@@ -13,8 +13,8 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
-from blamespan_integrations.importers._records import Record, columns_of, iter_records
-from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
+from blamespan_integrations.importers._records import Record, columns_of
+from blamespan_integrations.importers._span_files import RecordSpanFormat
 from blamespan_integrations.importers._span_values import (
     flatten,
     nanoseconds,
@@ -35,10 +35,11 @@ _ROW = re.compile(rb'"context[.](trace_id|span_id)"')
 _IDS = {"context.trace_id", "context.span_id"}
 
 
-class PhoenixImporter(SpanFormat):
+class PhoenixImporter(RecordSpanFormat):
     """Reads spans exported from Phoenix."""
 
     name = "phoenix"
+    expected = "a span from Phoenix"
     description = "Phoenix spans (dataframe as parquet or JSON, REST JSON); loses scopes, links and resources"
 
     def matches(self, path: Path, head: bytes) -> bool:
@@ -49,18 +50,16 @@ class PhoenixImporter(SpanFormat):
         is_json = start[:1] in (b"{", b"[")
         return is_json and bool(_ROW.search(start) or (_REST.match(start) and b'"span_kind"' in start))
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return read_records(_records(path), spans_of_row)
-
-
-def _records(path: Path) -> Iterator[Record | UnreadableInput]:
-    for record in iter_records(path, "a span from Phoenix"):
-        inner = None if isinstance(record, UnreadableInput) else record[1].get("data")
-        if isinstance(record, UnreadableInput) or not isinstance(inner, list):
-            yield record
-            continue
+    def _records_in(self, location: str, fields: dict[str, Any]) -> Iterator[Record]:
+        inner = fields.get("data")
+        if not isinstance(inner, list):
+            yield location, fields
+            return
         for number, span in enumerate(inner):
-            yield f"{record[0]} span {number}", span
+            yield f"{location} span {number}", span
+
+    def _spans_of(self, fields: dict[str, Any], location: str) -> Iterable[Span]:
+        return spans_of_row(fields, location)
 
 
 def spans_of_row(row: Mapping[str, Any], location: str) -> Iterable[Span]:

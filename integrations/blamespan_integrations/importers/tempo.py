@@ -10,20 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from blamespan.errors import UnreadableInput
 from blamespan_integrations.importers._otlp_documents import read_span_document
-from blamespan_integrations.importers._records import json_objects
-from blamespan_integrations.importers._span_files import SpanFormat, SpanItem
+from blamespan_integrations.importers._span_files import JsonSpanFormat, SpanItem
 
 _START = re.compile(
     rb'\s*+\[?\s*+\{\s*+("batches"\s*+:|"trace"\s*+:\s*+\{\s*+"(batches|resourceSpans|resource_spans)")'
 )
 
 
-class TempoImporter(SpanFormat):
+class TempoImporter(JsonSpanFormat):
     """Reads Tempo's trace JSON."""
 
     name = "tempo"
+    expected = "a trace from Tempo"
     description = "Tempo's trace JSON (`batches` or `resourceSpans`); values that Tempo cut at 2,048 bytes stay cut"
 
     def matches(self, path: Path, head: bytes) -> bool:
@@ -31,16 +30,8 @@ class TempoImporter(SpanFormat):
         del path
         return bool(_START.match(head))
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return _read_items(path)
-
-
-def _read_items(path: Path) -> Iterator[SpanItem]:
-    for item in json_objects(path, "a trace from Tempo"):
-        if isinstance(item, UnreadableInput):
-            yield item
-        else:
-            yield from read_tempo_answer(item.value, item.location)
+    def _read_object(self, value: dict[str, Any], location: str) -> Iterable[SpanItem]:
+        return read_tempo_answer(value, location)
 
 
 def read_tempo_answer(answer: Mapping[str, Any], location: str) -> Iterator[SpanItem]:

@@ -13,8 +13,8 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.spans import Scope, Span, SpanEvent
 from blamespan.trace import AttributeValue
-from blamespan_integrations.importers._records import Record, iter_records, objects_in
-from blamespan_integrations.importers._span_files import SpanFormat, SpanItem, read_records
+from blamespan_integrations.importers._records import Record, objects_in
+from blamespan_integrations.importers._span_files import RecordSpanFormat
 from blamespan_integrations.importers._span_values import flatten, nanoseconds, span_id_of, status_of, trace_id_of
 
 _START = re.compile(rb'\s*+\[?\s*+\{\s*+"trace_id"\s*+:\s*+"[^"]*"\s*+,\s*+"spans"\s*+:\s*+\[')
@@ -24,10 +24,11 @@ _AGENT = "graph.node.id"
 _RUN = ".run"
 
 
-class TrailImporter(SpanFormat):
+class TrailImporter(RecordSpanFormat):
     """Reads TRAIL's traces."""
 
     name = "trail"
+    expected = "a trace of TRAIL"
     description = "TRAIL JSON, nested OpenInference spans; its labels, which lie in other files, are not read"
 
     def matches(self, path: Path, head: bytes) -> bool:
@@ -35,46 +36,38 @@ class TrailImporter(SpanFormat):
         del path
         return bool(_START.match(head)) and b'"span_attributes"' in head
 
-    def _read_items(self, path: Path) -> Iterable[SpanItem]:
-        return read_records(_records(path), _spans)
-
-
-def _records(path: Path) -> Iterator[Record | UnreadableInput]:
-    """Yield every span, its children after it."""
-    for record in iter_records(path, "a trace of TRAIL"):
-        if isinstance(record, UnreadableInput):
-            yield record
-            continue
-        location, trace = record
-        waiting = [(None, span) for span in reversed(objects_in(trace.get("spans")))]
+    def _records_in(self, location: str, fields: dict[str, Any]) -> Iterator[Record]:
+        """Yield every span, its children after it."""
+        waiting = [(None, span) for span in reversed(objects_in(fields.get("spans")))]
         if not waiting:
-            yield UnreadableInput(f"{location}: expected a trace with 'spans', got {str(trace)[:60]!r}.")
+            raise UnreadableInput(f"{location}: expected a trace with 'spans', got {str(fields)[:60]!r}.")
         while waiting:
             parent, span = waiting.pop()
             waiting += [(span.get("span_id"), child) for child in reversed(objects_in(span.get("child_spans")))]
             above = span.get("parent_span_id") or parent
-            fields = {"trace_id": trace.get("trace_id"), **span, "parent_span_id": above}
-            yield f"{location} span {span.get('span_id')!r}", fields
+            yield (
+                f"{location} span {span.get('span_id')!r}",
+                {"trace_id": fields.get("trace_id"), **span, "parent_span_id": above},
+            )
 
-
-def _spans(span: dict[str, Any], location: str) -> Iterable[Span]:
-    start_ns = nanoseconds(span.get("timestamp"), location)
-    parent, name = span["parent_span_id"], str(span.get("span_name") or "")
-    resource = span.get("resource_attributes")
-    yield Span(
-        trace_id=trace_id_of(span.get("trace_id"), location),
-        span_id=span_id_of(span.get("span_id"), location),
-        parent_id=span_id_of(parent, location) if parent else None,
-        name=name,
-        start_ns=start_ns,
-        end_ns=start_ns + _duration_ns(span.get("duration"), location),
-        attributes=_attributes(span.get("span_attributes"), name),
-        status=status_of(span.get("status_code")),
-        status_message=str(span.get("status_message") or ""),
-        events=tuple(_events(span.get("events"), location)),
-        resource=flatten(resource) if isinstance(resource, Mapping) else {},
-        scope=Scope(str(span.get("scope_name") or ""), str(span.get("scope_version") or "")),
-    )
+    def _spans_of(self, fields: dict[str, Any], location: str) -> Iterable[Span]:
+        start_ns = nanoseconds(fields.get("timestamp"), location)
+        parent, name = fields["parent_span_id"], str(fields.get("span_name") or "")
+        resource = fields.get("resource_attributes")
+        yield Span(
+            trace_id=trace_id_of(fields.get("trace_id"), location),
+            span_id=span_id_of(fields.get("span_id"), location),
+            parent_id=span_id_of(parent, location) if parent else None,
+            name=name,
+            start_ns=start_ns,
+            end_ns=start_ns + _duration_ns(fields.get("duration"), location),
+            attributes=_attributes(fields.get("span_attributes"), name),
+            status=status_of(fields.get("status_code")),
+            status_message=str(fields.get("status_message") or ""),
+            events=tuple(_events(fields.get("events"), location)),
+            resource=flatten(resource) if isinstance(resource, Mapping) else {},
+            scope=Scope(str(fields.get("scope_name") or ""), str(fields.get("scope_version") or "")),
+        )
 
 
 def _attributes(fields: object, name: str) -> dict[str, AttributeValue]:

@@ -25,31 +25,24 @@ from opentelemetry.context import Context
 
 from blamespan.host_safety import shield_host
 from blamespan_integrations.langgraph._callbacks import report
+from blamespan_integrations.patching import Patches
 
 _FIND = shield_host("langgraph: find the span of a node")
 _ATTACH = shield_host("langgraph: make a span current")
 _ContextOf = Callable[[int | None], Context | None]
 
-_replaced: list[tuple[Any, str, Any, Any]] = []
-"""Module, name, the original and ours."""
 
-
-def wrap(context_of: _ContextOf) -> None:
+def wrap(patches: Patches, context_of: _ContextOf) -> None:
     """Make spans current; *context_of* gives the context of a LangChain run, None for none of ours."""
     for name, function, make in (
         ("langgraph._internal._runnable", "_set_config_context", _attach_in_copy),  # called within the copied context
         ("langchain_core.tools.base", "set_config_context", _enter_copy),  # gives the copied context
     ):
         with shield_host("langgraph: make node spans current"):
-            module = importlib.import_module(name)
-            original = getattr(module, function, None)
-            if original is not None:
-                ours = make(original, context_of)
-                setattr(module, function, ours)
-                _replaced.append((module, function, original, ours))
+            patches.wrap(importlib.import_module(name), function, functools.partial(make, context_of=context_of))
 
 
-def lead(is_ours: Callable[[object], bool]) -> None:
+def lead(patches: Patches, is_ours: Callable[[object], bool]) -> None:
     """Have the handler that *is_ours* hear of a graph's start before OpenInference's, which joins our trace then."""
     module = importlib.import_module("langgraph.pregel.main")
     for name, make in (
@@ -57,11 +50,7 @@ def lead(is_ours: Callable[[object], bool]) -> None:
         ("get_async_callback_manager_for_config", _lead_start_async),
     ):
         with shield_host("langgraph: begin a run before others do"):
-            original = vars(module).get(name)
-            if original is not None:
-                ours = _with_lead(original, make, is_ours)
-                setattr(module, name, ours)
-                _replaced.append((module, name, original, ours))
+            patches.wrap(module, name, functools.partial(_with_lead, make=make, is_ours=is_ours))
 
 
 def _with_lead(original: Callable[..., Any], make: Callable[..., Any], is_ours: Any) -> Callable[..., Any]:
@@ -122,14 +111,6 @@ def _lead_start_async(
             return await original(*args, **kwargs)
 
     return on_chain_start
-
-
-def restore() -> None:
-    """Put both frameworks' own function back, where nobody else has wrapped it since."""
-    while _replaced:
-        module, function, original, ours = _replaced.pop()
-        if getattr(module, function, None) is ours:
-            setattr(module, function, original)
 
 
 def _attach_in_copy(original: Callable[..., Any], context_of: _ContextOf) -> Callable[..., Any]:

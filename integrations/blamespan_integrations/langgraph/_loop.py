@@ -33,6 +33,7 @@ from blamespan_integrations.langgraph import _words as own_words
 from blamespan_integrations.langgraph._callbacks import report
 from blamespan_integrations.langgraph._frames import Definition, OpenToolCall, OutermostRun
 from blamespan_integrations.langgraph._graphs import GraphRecorder
+from blamespan_integrations.patching import Patches
 
 _RUN_KEY = "blamespan.traceparent"
 """str: the run that wrote a checkpoint, as W3C `traceparent`."""
@@ -323,14 +324,11 @@ def _edges_of(task: Any) -> tuple[str, Sequence[str], Sequence[str]]:
     return task.id, task.triggers, [channel for channel, _ in task.writes if channel.startswith(_EDGE_CHANNELS)]
 
 
-_replaced: list[tuple[Any, str, Any, Any]] = []
-"""Class or module, name, the original and ours."""
-
-
-def wrap(graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
+def wrap(patches: Patches, graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
     """Report to *graphs* what LangGraph's loop does without a callback.
 
     Args:
+        patches: What puts it in place.
         graphs: Where to record.
         stamps_checkpoints: Whether the run that saves a checkpoint is written into the checkpoint's metadata.
     """
@@ -348,17 +346,4 @@ def wrap(graphs: GraphRecorder, *, stamps_checkpoints: bool) -> None:
         ("langgraph.pregel._retry", "_arun_with_timeout", hooks.run_with_timeout),
     ):
         with shield_host("langgraph: hear of what has no callback"):
-            owner = resolve_name(owner_path)
-            original = vars(owner).get(name)
-            if original is not None:
-                ours = make(original)
-                setattr(owner, name, ours)
-                _replaced.append((owner, name, original, ours))
-
-
-def restore() -> None:
-    """Put LangGraph's own methods back, where nobody else has wrapped them since."""
-    while _replaced:
-        owner, name, original, ours = _replaced.pop()
-        if vars(owner).get(name) is ours:
-            setattr(owner, name, original)
+            patches.wrap(resolve_name(owner_path), name, make)

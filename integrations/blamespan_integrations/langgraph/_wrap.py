@@ -12,6 +12,7 @@ from langchain_core.tracers.context import register_configure_hook
 from blamespan_integrations.langgraph import _current, _loop
 from blamespan_integrations.langgraph._callbacks import GraphCallbacks
 from blamespan_integrations.langgraph._graphs import GraphRecorder
+from blamespan_integrations.patching import Patches
 from blamespan_integrations.recording import Recorder
 
 
@@ -47,18 +48,16 @@ def wrap(recorder: Recorder, *, stamps_checkpoints: bool) -> Callable[[], None]:
         recorder: Where to record.
         stamps_checkpoints: Whether the run that saves a checkpoint is written into the checkpoint's metadata.
     """
-    graphs = GraphRecorder(recorder)
+    graphs, patches = GraphRecorder(recorder), Patches("langgraph")
     _hook.handler = GraphCallbacks(graphs, _current.announce)
     _hook.register()
-    _current.wrap(graphs.context_of)
-    _current.lead(lambda handler: handler is _hook.handler)
-    _loop.wrap(graphs, stamps_checkpoints=stamps_checkpoints)
-    return _restore
+    _current.wrap(patches, graphs.context_of)
+    _current.lead(patches, lambda handler: handler is _hook.handler)
+    _loop.wrap(patches, graphs, stamps_checkpoints=stamps_checkpoints)
 
+    def restore() -> None:
+        patches.undo()
+        _hook.handler = None
+        graphs.close()
 
-def _restore() -> None:
-    _current.restore()
-    _loop.restore()
-    handler, _hook.handler = _hook.handler, None
-    if handler is not None:
-        handler.graphs.close()
+    return restore
