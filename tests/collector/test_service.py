@@ -10,28 +10,24 @@ from typing import Any
 
 import httpx
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from blamespan.errors import ConfigError
 from blamespan_collector.service import supervisor as supervising
 from blamespan_collector.service.self_tracing import OwnSpans
 from blamespan_collector.service.service import Service
 from blamespan_collector.settings import CollectorSettings, ListenAddress
-from tests.collector import fake_workers
+from tests.collector import backends, fake_workers
 from tests.collector.fakes import request, run, until
-from tests.collector.serving import serving_app
 
+pytestmark = pytest.mark.usefixtures("installed_tracers")
 HERE = ListenAddress("127.0.0.1", 0)
 PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 def settings(folder: Path, **others: Any) -> CollectorSettings:
     options = {"grpc": None, "http": HERE, "out": str(folder / "out"), "drain_s": 3.0, "journal": folder / "journal"}
+    options["tracer"] = "first-step"
     return CollectorSettings(**{**options, **others})
 
 
@@ -108,19 +104,14 @@ async def test_worker_that_dies_again_and_again_is_not_ready(tmp_path: Path, mon
     assert "what comes is still taken" in ready.json()["reason"]
 
 
-async def test_own_spans_go_elsewhere(tmp_path: Path) -> None:
+def test_own_spans_go_elsewhere(tmp_path: Path) -> None:
     """One span per request taken goes to the backend that was named, and never through ourselves."""
-    got: list[ExportTraceServiceRequest] = []
-
-    async def take(asked: Request) -> Response:
-        got.append(ExportTraceServiceRequest.FromString(await asked.body()))
-        return Response(b"", media_type="application/x-protobuf")
-
-    async with serving_app(Starlette(routes=[Route("/v1/traces", take, methods=["POST"])])) as url:
+    backend = backends.HttpBackend()
+    with backends.serving(backend) as url:
         spans = OwnSpans(url, sampled=1.0)
         spans.record("take request", 5, {"blamespan.spans": 7})
-        await asyncio.to_thread(spans.close)
-    (group,) = got[0].resource_spans
+        spans.close()
+    (group,) = backend.requests[0].resource_spans
     (span,) = group.scope_spans[0].spans
 
     assert (span.name, span.start_time_unix_nano, span.attributes[0].value.int_value) == ("take request", 5, 7)
