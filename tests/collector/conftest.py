@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from blamespan_collector.delivering import delivery
+from blamespan_collector.store import RunStore
 from tests.collector.fakes import Clock
+from tests.collector.paging import annotated, stored
+from tests.sdk.talks import talk
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +57,16 @@ def own_folders(installed_tracers: None, tmp_path: Path, monkeypatch: pytest.Mon
     """Give every collector of a test a journal of its own, and the first step's tracer."""
     monkeypatch.setenv("BLAMESPAN_TRACER", "first-step")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture(scope="session")
+def talked(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """A store of one run, to be read only."""
+    return stored(tmp_path_factory.mktemp("talked") / "runs.db", *annotated(talk(1)))
+
+
+@pytest.fixture(scope="session")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """A store of one run of 1,200 steps, to be read only."""
+    contents = [f"word {number}" for number in range(1_200)]
+    return stored(tmp_path_factory.mktemp("long") / "runs.db", *annotated(talk(1, contents)))
