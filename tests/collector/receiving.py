@@ -19,7 +19,11 @@ from blamespan_collector.receiving.request_reader import RequestLimits, RequestR
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import ListenAddress
-from tests.collector.fakes import spans_of
+from tests.collector.fakes import request, run, spans_of
+
+PROTOBUF = {"content-type": "application/x-protobuf"}
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+BODY = request(run(1)).SerializeToString()
 
 
 @dataclass

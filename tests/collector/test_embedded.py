@@ -26,7 +26,7 @@ from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits
 from tests.collector.embedded_program import EmbeddedProgram, run_python
 from tests.collector.fakes import FirstStepTracer, SlowTracer
-from tests.sdk.malformed_verdicts import BAD_TASK, MALFORMED, MalformedTracer
+from tests.sdk.malformed_verdicts import BAD_TASK
 
 NOW = Limits(quiet_s=0, idle_s=0.3)
 
@@ -177,19 +177,6 @@ def test_missing_tracer_is_one_error_and_costs_no_span(program: Make, caplog: py
     assert len(errors) == 1
     assert "'nonesuch'" in errors[0]
     assert "'nonesuch'" in str((exported[2].attributes or {})[words.ABSTAINED])
-
-
-@pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_verdict_costs_no_span_and_no_other_run(program: Make, name: str) -> None:
-    """As in the collector: its run goes out with the reason on its root, the others with their verdicts."""
-    here = program(tracer=MalformedTracer(name, FirstStepTracer()), limits=Limits(quiet_s=3600, idle_s=3600))
-    for task in ("add", BAD_TASK, "add"):
-        here.run(task=task)
-    here.provider.force_flush()
-
-    roots = [span.attributes or {} for span in here.exported(9) if span.parent is None]
-    assert [words.BLAME_AGENT in attributes for attributes in roots] == [True, False, True]
-    assert str(roots[1][words.ABSTAINED]).startswith("could not be attributed: ")
 
 
 def test_trace_whose_verdict_cannot_be_written_goes_out_as_it_came(

@@ -39,6 +39,7 @@ from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.worker import main as working_on
 from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until
+from tests.collector.receiving import PROTOBUF
 from tests.collector.test_supervisor import supervisor
 from tests.collector.working import MemorySink, down, working
 from tests.collector.working import until as until_true
@@ -47,7 +48,6 @@ from tests.faults.filling import foreign_writer
 
 SOON_S = 15.0
 """Two or three on an idle machine; backing off would take thirty."""
-PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from blamespan_collector.service import service
 from blamespan_collector.settings import CollectorSettings, ListenAddress
 from blamespan_collector.store import RunQuery, RunStore, StoreUnavailable
 from tests.collector.fakes import request, run
+from tests.collector.receiving import PROTOBUF
 from tests.collector.test_command import started
 from tests.collector.working import until
-
-PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 @pytest.fixture(autouse=True)

@@ -29,12 +29,9 @@ from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.stamps import Stamps
-from tests.collector.fakes import request, run, until
-from tests.collector.receiving import Receiving, receiving
+from tests.collector.fakes import until
+from tests.collector.receiving import BODY, EXPORT, PROTOBUF, Receiving, receiving
 
-PROTOBUF = {"content-type": "application/x-protobuf"}
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-BODY = request(run(1)).SerializeToString()
 OLD, NEW = "an-old-long-token", "a-new-long-token"
 
 

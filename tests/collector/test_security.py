@@ -25,12 +25,7 @@ from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.service.metrics import Metrics, monitor_routes
 from blamespan_collector.settings import ListenAddress
-from tests.collector.fakes import request, run
-from tests.collector.receiving import receiving
-
-PROTOBUF = {"content-type": "application/x-protobuf"}
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-BODY = request(run(1)).SerializeToString()
+from tests.collector.receiving import BODY, EXPORT, PROTOBUF, receiving
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,16 +12,17 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from blamespan.errors import ConfigError
+from blamespan_collector.journal import writer as writing
 from blamespan_collector.service import supervisor as supervising
 from blamespan_collector.service.self_tracing import OwnSpans
 from blamespan_collector.service.service import Service
 from blamespan_collector.settings import CollectorSettings, ListenAddress
 from tests.collector import backends, fake_workers
 from tests.collector.fakes import request, run, until
+from tests.collector.receiving import PROTOBUF
 
 pytestmark = pytest.mark.usefixtures("installed_tracers")
 HERE = ListenAddress("127.0.0.1", 0)
-PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 def settings(folder: Path, **others: Any) -> CollectorSettings:
@@ -72,11 +72,11 @@ async def test_metrics_beside_the_receiver_need_its_token(tmp_path: Path) -> Non
     assert (answers, admitted) == ([200, 200, 401], 200)
 
 
-async def test_full_journal_is_not_ready(tmp_path: Path) -> None:
+async def test_full_journal_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While requests would be refused, readiness says why; health stays."""
+    monkeypatch.setattr(writing, "_MEASURE_EVERY_S", 0.0)
     async with serving(settings(tmp_path, max_journal_bytes=400_000)) as (_, client):
         (tmp_path / "journal" / "hog").write_bytes(bytes(400_000))
-        await asyncio.sleep(0.6)  # the folder is measured every half second
         ready, health = await client.get("/readyz"), await client.get("/healthz")
 
     assert (ready.status_code, health.status_code) == (503, 200)
