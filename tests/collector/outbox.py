@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from blamespan_collector.delivering.backend import BackendAccess
+from blamespan_collector.delivering.backend import MAX_BATCH_BYTES, BackendAccess
 from blamespan_collector.delivering.delivery import Delivery, LaneCounts
 from blamespan_collector.delivering.forwarder import forwarder
 from blamespan_collector.delivering.outbox import Outbox
@@ -47,7 +47,7 @@ def forwarded(folder: Path, url: str, *, for_s: float = 20, size: int = 1, steps
     client = BackendAccess(headers=(("x-key", "secret"),))
     for number in range(1, runs + 1):
         raw = encode(run(number, content="x" * size, steps=steps))
-        enqueue_pieces(folder, *(Outgoing("traces", *piece) for piece in pieces(raw, client.max_bytes)))
+        enqueue_pieces(folder, *(Outgoing("traces", *piece) for piece in pieces(raw, MAX_BATCH_BYTES)))
     counts = delivered(folder, forwarder(url, client), for_s=for_s).counts
     return next(of_lane for (_, kind), of_lane in counts.items() if kind == "traces")
 

@@ -25,7 +25,7 @@ from blamespan_collector.journal import (
     Position,
     has_room,
 )
-from blamespan_collector.journal.items import pack_position
+from blamespan_collector.journal.entries import pack_position
 from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
 from blamespan_collector.service import supervisor as supervising

@@ -11,13 +11,11 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from blamespan.errors import ConfigError
 from blamespan_collector.journal import writer as writing
 from blamespan_collector.service import supervisor as supervising
-from blamespan_collector.service.self_tracing import OwnSpans
 from blamespan_collector.service.service import Service
 from blamespan_collector.settings import CollectorSettings, ListenAddress
-from tests.collector import backends, fake_workers
+from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until
 from tests.collector.receiving import PROTOBUF
 
@@ -102,24 +100,3 @@ async def test_worker_that_dies_again_and_again_is_not_ready(tmp_path: Path, mon
 
     assert (ready.status_code, sent.status_code, again.status_code) == (503, 200, 200)
     assert "what comes is still taken" in ready.json()["reason"]
-
-
-def test_own_spans_go_elsewhere(tmp_path: Path) -> None:
-    """One span per request taken goes to the backend that was named, and never through ourselves."""
-    backend = backends.HttpBackend()
-    with backends.serving(backend) as url:
-        spans = OwnSpans(url, sampled=1.0)
-        spans.record("take request", 5, {"blamespan.spans": 7})
-        spans.close()
-    (group,) = backend.requests[0].resource_spans
-    (span,) = group.scope_spans[0].spans
-
-    assert (span.name, span.start_time_unix_nano, span.attributes[0].value.int_value) == ("take request", 5, 7)
-    assert "blamespan-collector" in str(group.resource)
-
-
-def test_own_spans_cannot_come_back(tmp_path: Path) -> None:
-    """Tracing itself into itself is refused: each span would cause the next."""
-    here = ListenAddress("127.0.0.1", 4318)
-    with pytest.raises(ConfigError, match="self-tracing must name another collector than this one"):
-        Service(settings(tmp_path, http=here, self_tracing="http://localhost:4318"))
