@@ -53,17 +53,15 @@ _OPTIONS = frozenset(
 
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Where spans come in": ("grpc", "http", "http_hosts", "tls_cert", "tls_key", "tls_client_ca", "token_file"),
-    "Where they go": ("forward", "headers", "forward_ca", "forward_cert", "forward_key", "max_forward_bytes", "out"),
+    "Where they go": ("forward", "headers", "forward_ca", "forward_cert", "forward_key", "out"),
     "Where verdicts go beside them": ("evaluations", "phoenix", "langfuse"),
     "Runs to look at": ("page", "page_hosts", "jaeger_ui", "store", "store_max_age_s", "store_max_bytes"),
     "Incidents and alerts": ("incident_after", "incident_quiet_s", "alerts_to", "alerts_link"),
     "Verdicts": ("tracer", "tracer_processes", "deadline_s"),
     "When a trace is complete, and how much is held": ("quiet_s", "idle_s", "max_age_s", "max_traces", "max_bytes"),
-    "The journal": (
-        *("journal", "journal_sync", "max_journal_bytes", "keep_delivered_s", "keep_delivered_bytes", "drain_s"),
-    ),
+    "The journal": ("journal", "journal_sync", "max_journal_bytes", "keep_delivered_s", "drain_s"),
     "Limits on requests": ("max_request_bytes", "max_request_spans", "max_span_attributes"),
-    "Watching the collector": ("monitor", "log_format", "log_level", "self_tracing"),
+    "Watching the collector": ("monitor", "log_format", "log_level"),
 }
 """The settings by what they are about, as `--help-settings` lists them."""
 

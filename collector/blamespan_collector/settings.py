@@ -15,13 +15,11 @@ from blamespan.tracers import DEFAULT_TRACER
 
 DEFAULT_MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """The most that OpenTelemetry's Python exporter sends in one request; what it sends, we take."""
-MAX_FORWARD_BYTES = 4 * 1024 * 1024 - 64 * 1024
-"""gRPC servers take 4 MiB unless told otherwise; the rest is for headers."""
-
-_MAY_BE_ZERO = ("drain_s", "keep_delivered_s", "keep_delivered_bytes")
+_MAY_BE_ZERO = ("drain_s", "keep_delivered_s")
 
 Sync: TypeAlias = Literal["full", "normal"]
-"""When something is acknowledged: once it survives a power cut, or once it survives our end."""
+"""When something is acknowledged. `full`: once it is on the disk. `normal`: once it is handed to the system; it
+survives `kill -9`, but not a power cut."""
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -243,14 +241,6 @@ class CollectorSettings:
             "SECONDS", "How long what a backend took is kept for `blamespan collect resend`; 0: not at all."
         ),
     )
-    keep_delivered_bytes: int = field(
-        default=256 * 1024 * 1024,
-        metadata=_about("BYTES", "Most of that, and an eighth of max-journal-bytes; 0: nothing is kept."),
-    )
-    max_forward_bytes: int = field(
-        default=MAX_FORWARD_BYTES, metadata=_about("BYTES", "Largest request sent to a backend.")
-    )
-
     tracer: str = field(default=DEFAULT_TRACER, metadata=_about("NAME", "Who gives the verdicts."))
     tracer_processes: int = field(
         default=1,
@@ -283,9 +273,6 @@ class CollectorSettings:
     )
     log_format: LogFormat = field(default="text", metadata=_about("text|json", "How the log on stderr is written."))
     log_level: LogLevel = field(default="warning", metadata=_about("debug|info|warning|error", "How much is logged."))
-    self_tracing: str | None = field(
-        default=None, metadata=_about("URL", "OTLP/HTTP backend that gets the collector's own spans.")
-    )
 
     def __post_init__(self) -> None:
         if self.grpc is None and self.http is None:

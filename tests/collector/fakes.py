@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
 from collections.abc import Sequence
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -42,6 +44,30 @@ class FirstStepTracer:
         shares = [float(step is blamable[0]) for step in trace.steps]
         modes = [ModeBlame(mode("mast:FM-1.1"), blamable[0].agent, 0.7)]
         return Attribution.of(trace, shares, failure_score=0.9, tracer=self.identity, modes=modes)
+
+
+class Odd(FirstStepTracer):
+    """Does what its task says: prints, raises, ends its process or hangs."""
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        for each in traces:
+            if each.task == "print":
+                print("in between")  # noqa: T201  # what is tested
+            elif each.task == "end":
+                os._exit(3)
+            elif each.task == "hang":
+                time.sleep(60)
+        return super().attribute(traces)
+
+
+class Clock:
+    """Time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**18
+
+    def __call__(self) -> int:
+        return self.now_ns
 
 
 class SlowTracer(FirstStepTracer):

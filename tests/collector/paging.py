@@ -1,4 +1,4 @@
-"""Stores of real spans, and the page behind a real socket."""
+"""Stores of real spans, and the page: asked in this process, and behind a real socket."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from blamespan.attribution import Attribution, Evidence, ModeBlame, TracerIdentity
 from blamespan.pipeline import annotate_traces
@@ -21,6 +24,9 @@ from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import Retention, RunStore, RunWriter
 from tests.collector.fakes import request
+
+HERE = ListenAddress("127.0.0.1", 4320)
+RUN = f"/run/{1:032x}"
 
 
 class LastStepsTracer:
@@ -56,6 +62,19 @@ def stored(path: Path, *traces: Sequence[Span], retention: Retention | None = No
     writer.put([request(spans).SerializeToString() for spans in traces])
     writer.close()
     return RunStore(path)
+
+
+def asking(store: RunStore, address: ListenAddress = HERE, **options: Any) -> httpx.AsyncClient:
+    """Make a client of the page at *address*."""
+    app = page_application(store, address, **options)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:4320")
+
+
+async def got(store: RunStore, path: str, **options: Any) -> httpx.Response:
+    """Ask the page for one thing."""
+    async with asking(store, **options) as client:
+        return await client.get(path)
 
 
 @contextmanager

@@ -1,13 +1,19 @@
-"""Both receivers in this process, in front of a journal of their own."""
+"""Both receivers in this process, in front of a journal of their own, and certificates for them and who comes there."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
+import grpc.aio
+import httpx
+import trustme
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.spans import Span
@@ -19,7 +25,45 @@ from blamespan_collector.receiving.request_reader import RequestLimits, RequestR
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import ListenAddress
-from tests.collector.fakes import spans_of
+from tests.collector.fakes import request, run, spans_of
+
+PROTOBUF = {"content-type": "application/x-protobuf"}
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+BODY = request(run(1)).SerializeToString()
+
+
+class Certificates:
+    """A server's and a client's certificates of one CA, written anew at will."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.issue()
+
+    def issue(self, *, ca_alone: bool = False) -> None:
+        ca = trustme.CA()
+        ca.cert_pem.write_to_path(self.folder / "ca.pem")
+        for name in () if ca_alone else ("server", "client"):
+            made = ca.issue_cert("localhost")
+            made.cert_chain_pems[0].write_to_path(self.folder / f"{name}.pem")
+            made.private_key_pem.write_to_path(self.folder / f"{name}.key")
+
+    def server(self, *, asks_clients: bool = True) -> ServerTls:
+        ca = self.folder / "ca.pem" if asks_clients else None
+        return ServerTls(self.folder / "server.pem", self.folder / "server.key", ca)
+
+    def client(self, shown: Certificates | None) -> ssl.SSLContext:
+        """Trust our CA, and show a client's certificate."""
+        context = ssl.create_default_context(cafile=self.folder / "ca.pem")
+        if shown:
+            context.load_cert_chain(shown.folder / "client.pem", shown.folder / "client.key")
+        return context
+
+    def channel(self, shown: Certificates | None) -> grpc.ChannelCredentials:
+        """Do the same over gRPC."""
+        names = ("client.key", "client.pem")
+        key, chain = [(shown.folder / name).read_bytes() for name in names] if shown else (None, None)
+        return grpc.ssl_channel_credentials((self.folder / "ca.pem").read_bytes(), key, chain)
 
 
 @dataclass
@@ -70,3 +114,24 @@ async def receiving(
         await asyncio.gather(grpc.stop(), http.stop())
         writer.close()
         reader.close()
+
+
+async def by_http(running: Receiving, context: ssl.SSLContext) -> bool:
+    """Send a request over HTTPS; tell whether it was taken."""
+    async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+        with contextlib.suppress(httpx.TransportError):
+            url = f"https://localhost:{running.http.address.port}/v1/traces"
+            return (await client.post(url, content=BODY, headers=PROTOBUF)).status_code == 200
+    return False
+
+
+async def by_grpc(running: Receiving, credentials: grpc.ChannelCredentials) -> bool:
+    """Send a request over gRPC with TLS; tell whether it was taken."""
+    # Channels of one process share connections unless their options differ
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    target = f"localhost:{running.grpc.address.port}"
+    async with grpc.aio.secure_channel(target, credentials, options=options) as channel:
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await channel.unary_unary(EXPORT)(BODY, timeout=5)
+            return True
+    return False

@@ -8,10 +8,7 @@ import logging
 import socket
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +24,13 @@ from blamespan_collector.alerting.receivers import AppriseReceiver, LogReceiver,
 from blamespan_collector.alerting.text import write_alert
 from blamespan_collector.delivering.backend import BackendAccess
 from blamespan_collector.store import Incident, RunStore, RunWriter, close_incident
-from tests.collector.test_incidents import HOUR_NS, Clock, Heard, failing, payload, writer
+from tests.collector.backends import HttpBackend, serving
+from tests.collector.fakes import Clock
+from tests.collector.test_incidents import HOUR_NS, Heard, failing, payload, writer
+from tests.collector.working import until
 
 LINK = "http://blame.example"
 SECRET = "s3cr3tT0ken"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
 
 
 @pytest.fixture
@@ -54,31 +44,6 @@ def logged() -> Iterator[io.StringIO]:
     yield written
     root.removeHandler(handler)
     root.setLevel(level)
-
-
-@contextmanager
-def web_server(status: int = 200) -> Iterator[tuple[int, list[tuple[str, bytes]]]]:
-    """A server that takes what is posted to it; gives its port and what it got."""
-    got: list[tuple[str, bytes]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            got.append((self.path, self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_port, got
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
 
 
 def incident_in(path: Path, clock: Clock, **changes: Any) -> Incident:
@@ -220,14 +185,15 @@ def test_hostile_text_mentions_nobody(path: Path, clock: Clock) -> None:
 def test_a_web_hook_gets_the_alert(path: Path, clock: Clock) -> None:
     """A real server gets real JSON, by Apprise."""
     incident = incident_in(path, clock)
-    with web_server() as (port, got):
-        receiver = AppriseReceiver(f"json://127.0.0.1:{port}/{SECRET}", "json", LINK)
+    backend = HttpBackend()
+    with serving(backend) as url:
+        receiver = AppriseReceiver(f"{url.replace('http', 'json')}/{SECRET}", "json", LINK)
         ReceiverLane(path, receiver, clock).step()
 
-    [(where, body)] = got
-    assert where.strip("/") == SECRET
-    assert json.loads(body)["title"] == "reviewer (team): Incorrect verification, 1 run"
-    assert incident.id in json.loads(body)["message"]
+    [asked] = backend.asked
+    assert asked.target.strip("/") == SECRET
+    assert json.loads(asked.body)["title"] == "reviewer (team): Incorrect verification, 1 run"
+    assert incident.id in json.loads(asked.body)["message"]
 
 
 def test_a_mail_server_gets_the_alert(path: Path, clock: Clock) -> None:
@@ -259,9 +225,9 @@ def test_a_mail_server_gets_the_alert(path: Path, clock: Clock) -> None:
 def test_no_secret_in_logs_errors_or_the_store(path: Path, clock: Clock, logged: io.StringIO, status: int) -> None:
     """Where a receiver refuses or is gone, the log says so, and nothing of its URL; the store has its kind alone."""
     incident_in(path, clock)
-    with web_server(status) as (port, _):
-        url = f"json://ann:{SECRET}@127.0.0.1:{port}/hooks/{SECRET}?+X-Key={SECRET}"
-        lane = ReceiverLane(path, AppriseReceiver(url, "json", LINK), clock)
+    with serving(HttpBackend([(status, {})])) as url:
+        told = f"{url.replace('http://', f'json://ann:{SECRET}@')}/hooks/{SECRET}?+X-Key={SECRET}"
+        lane = ReceiverLane(path, AppriseReceiver(told, "json", LINK), clock)
         lane.step()
     lane.failures = 0
     lane.step()
@@ -304,29 +270,32 @@ def test_settings_keep_the_secret(tmp_path: Path) -> None:
 def test_dry_run_shows_the_alert_and_sends_nothing(tmp_path: Path, clock: Clock) -> None:
     """`--check` says what receivers would be told."""
     incident = incident_in(tmp_path / "store" / "runs.db", clock)
-    with web_server() as (port, got):
+    backend = HttpBackend()
+    with serving(backend) as url:
+        hook = url.replace("http", "json")
         options = ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--page", "127.0.0.1:0", "--tracer", "checks"]
         options += ["--store", str(tmp_path / "store" / "runs.db")]
         checked = CliRunner().invoke(
             cli, ["collect", "--check", *options, "--journal", str(tmp_path)],
-            env={"BLAMESPAN_ALERTS_TO": f"json://127.0.0.1:{port}/a,b json://127.0.0.1:{port}/c"},
+            env={"BLAMESPAN_ALERTS_TO": f"{hook}/a,b {hook}/c"},
         )  # fmt: skip
 
     assert checked.exit_code == 0, checked.output
     assert "alerts: to json, json 2; this is what they would be told:" in checked.stdout
     assert f"/?incident={incident.id}" in checked.stdout
-    assert got == []
+    assert backend.asked == []
 
 
 def test_a_log_back_end_gets_the_event(path: Path, clock: Clock) -> None:
     """A real OTLP/HTTP server gets an event that names the incident and its latest run."""
     incident = incident_in(path, clock)
-    with web_server() as (port, got):
-        ReceiverLane(path, LogReceiver(f"http://127.0.0.1:{port}", BackendAccess()), clock).step()
+    backend = HttpBackend()
+    with serving(backend) as url:
+        ReceiverLane(path, LogReceiver(url, BackendAccess()), clock).step()
 
-    [(where, body)] = got
-    assert (where, body) == ("/v1/logs", write_events([incident]))
-    [record] = ExportLogsServiceRequest.FromString(body).resource_logs[0].scope_logs[0].log_records
+    [asked] = backend.asked
+    assert (asked.target, asked.body) == ("/v1/logs", write_events([incident]))
+    [record] = ExportLogsServiceRequest.FromString(asked.body).resource_logs[0].scope_logs[0].log_records
     assert (record.event_name, record.trace_id.hex()) == ("blamespan.incident", incident.last_trace)
     values = {item.key: item.value.string_value or item.value.int_value for item in record.attributes}
     assert (values["blamespan.incident.id"], values["blamespan.incident.state"]) == (incident.id, "open")
@@ -348,9 +317,7 @@ def test_a_hung_receiver_holds_up_nobody(path: Path, clock: Clock) -> None:
     alerting = Alerting(path, [hung, heard], look_every_s=0.02)
     alerting.start()
     try:
-        until_s = time.monotonic() + 20
-        while not (heard.messages and alerting.n_open) and time.monotonic() < until_s:
-            time.sleep(0.02)
+        until(lambda: heard.messages and alerting.n_open)
         into.put([payload(failing(2))])
     finally:
         let_go.set()

@@ -80,14 +80,6 @@ def test_tracer_is_not_loaded_for_traces_without_agents() -> None:
     assert annotated(Annotator(load), [web])[0][0] is web[0]
 
 
-def test_tracer_is_asked_in_batches() -> None:
-    """Traces given together are attributed together."""
-    tracer = FirstStepTracer()
-    Annotator(lambda: tracer).attribute([run(number) for number in range(1, 6)])
-
-    assert tracer.batches == [5]
-
-
 def test_verdict_on_an_incomplete_run_says_so() -> None:
     """Whoever reads it knows that the end had not come."""
     (done,) = annotated(Annotator(FirstStepTracer), [run(1)], is_complete=False)

@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import ssl
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from blamespan_collector.service.checks import Checked, check
 from blamespan_collector.settings import CollectorSettings, ListenAddress
-from tests.collector.serving import serving_app
-from tests.collector.test_forwarder import GrpcBackend, grpc_serving
+from tests.collector.backends import Asked, GrpcBackend, HttpBackend, grpc_serving, serving
 
 
-class Backend:
-    """Takes requests at the paths it knows, and remembers all it gets."""
+def knowing(*paths: str, otherwise: int = 404) -> HttpBackend:
+    """A backend that takes requests at the paths it knows."""
 
-    def __init__(self, *paths: str, otherwise: int = 404) -> None:
-        self.paths, self.otherwise = paths, otherwise
-        self.requests: list[tuple[str, str, bytes]] = []
+    def refuses(asked: Asked) -> tuple[int, bytes] | None:
+        return None if asked.target in paths else (otherwise, b"")
 
-    async def take(self, request: Request) -> Response:
-        self.requests.append((request.method, request.url.path, await request.body()))
-        return Response(b"", 200 if request.url.path in self.paths else self.otherwise)
-
-    @property
-    def app(self) -> Starlette:
-        return Starlette(routes=[Route("/{path:path}", self.take, methods=["GET", "POST"])])
+    return HttpBackend(refuses=refuses)
 
 
-async def checked(folder: Path, **settings: Any) -> Checked:
+def checked(folder: Path, **settings: Any) -> Checked:
     chosen = CollectorSettings(
         journal=folder / "journal", grpc=None, http=ListenAddress("127.0.0.1", 0), store=folder / "runs.db", **settings
     )
-    return await asyncio.to_thread(check, chosen)
+    return check(chosen)
 
 
-async def test_base_url_and_full_path_come_to_the_same(tmp_path: Path) -> None:
+def test_base_url_and_full_path_come_to_the_same(tmp_path: Path) -> None:
     """Both are asked, with nothing in the request, and the URLs that come of them are shown."""
-    backend = Backend(*(f"/insert/opentelemetry/v1/{kind}" for kind in ("traces", "logs", "metrics")))
-    async with serving_app(backend.app) as url:
+    backend = knowing(*(f"/insert/opentelemetry/v1/{kind}" for kind in ("traces", "logs", "metrics")))
+    with serving(backend) as url:
         base, full = f"{url}/insert/opentelemetry", f"{url}/insert/opentelemetry/v1/traces"
-        result = await checked(tmp_path, forward=(base, full))
+        result = checked(tmp_path, forward=(base, full))
 
     assert result.problems == []
     assert result.addresses == [f"{kind} to {base}/v1/{kind}" for kind in ("logs", "metrics", "traces")] * 2
     assert result.answers[2] == f"{full} took an empty request of traces: HTTP 200"
-    assert {body for _, _, body in backend.requests} == {b""}
+    assert {asked.body for asked in backend.asked} == {b""}
 
 
 @pytest.mark.parametrize(
@@ -69,20 +54,20 @@ async def test_base_url_and_full_path_come_to_the_same(tmp_path: Path) -> None:
         (503, "HTTP 503"),
     ],
 )
-async def test_backend_that_would_not_take_spans_fails(tmp_path: Path, status: int, said: str) -> None:
+def test_backend_that_would_not_take_spans_fails(tmp_path: Path, status: int, said: str) -> None:
     """Whatever is no success is a problem, with the URL that was asked."""
-    async with serving_app(Backend(otherwise=status).app) as url:
-        result = await checked(tmp_path, forward=(url,))
+    with serving(knowing(otherwise=status)) as url:
+        result = checked(tmp_path, forward=(url,))
 
     assert any(f"{url}/v1/traces does not take traces: " in one for one in result.problems)
     assert any(said.format(url=url) in one for one in result.problems)
 
 
-async def test_backend_of_traces_alone_is_in_order(tmp_path: Path) -> None:
+def test_backend_of_traces_alone_is_in_order(tmp_path: Path) -> None:
     """Many take no logs and no metrics: that is said, and no problem."""
     grpc_backend = GrpcBackend()
-    async with serving_app(Backend("/v1/traces").app) as url, grpc_serving(grpc_backend) as grpc_url:
-        result = await checked(tmp_path, forward=(url, grpc_url))
+    with serving(knowing("/v1/traces")) as url, grpc_serving(grpc_backend) as grpc_url:
+        result = checked(tmp_path, forward=(url, grpc_url))
 
     assert result.problems == []
     assert len([answer for answer in result.answers if "takes no logs, which are set aside" in answer]) == 2
@@ -90,12 +75,12 @@ async def test_backend_of_traces_alone_is_in_order(tmp_path: Path) -> None:
     assert [len(one.resource_spans) for one in grpc_backend.requests] == [0]
 
 
-async def test_every_kind_of_sink_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_sink_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead port fails for OTLP over HTTP and gRPC, evaluations, Phoenix and Langfuse; files need no asking."""
     monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "public")
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", "secret")
     dead = "http://127.0.0.1:9"
-    result = await checked(
+    result = checked(
         tmp_path,
         forward=(dead, "grpc://127.0.0.1:9", "traces=http://127.0.0.1:9/v2/trace/otlp"),
         evaluations=("http://127.0.0.1:9/logs",),
@@ -113,33 +98,15 @@ async def test_every_kind_of_sink_is_asked(tmp_path: Path, monkeypatch: pytest.M
     assert "http://127.0.0.1:9/v2/trace/otlp does not take traces" in "\n".join(result.problems)
 
 
-async def test_certificate_that_is_not_trusted_fails(tmp_path: Path) -> None:
+def test_certificate_that_is_not_trusted_fails(tmp_path: Path) -> None:
     """A TLS failure is named; with the CA that signed it, the backend is in order."""
     authority = trustme.CA()
     (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_answer_over_tls, args=(listener, context), daemon=True).start()
-        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        stranger = await checked(tmp_path, forward=(url,))
-        trusted = await checked(tmp_path, forward=(url,), forward_ca=tmp_path / "ca.pem")
-        listener.shutdown(socket.SHUT_RDWR)
+    with serving(HttpBackend(), context) as url:
+        stranger = checked(tmp_path, forward=(url,))
+        trusted = checked(tmp_path, forward=(url,), forward_ca=tmp_path / "ca.pem")
 
     assert "CERTIFICATE_VERIFY_FAILED" in stranger.problems[0]
     assert trusted.problems == []
-
-
-def _answer_over_tls(listener: socket.socket, context: ssl.SSLContext) -> None:
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        with connection:
-            try:
-                with context.wrap_socket(connection, server_side=True) as secured:
-                    secured.recv(65536)
-                    secured.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-            except OSError:
-                continue

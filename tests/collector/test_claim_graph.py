@@ -7,8 +7,9 @@ from pathlib import Path
 
 from blamespan.analysis.showing.claims import ShownAnswer, ShownClaim, ShownMention
 from blamespan_collector.page.claim_graph import ClaimGraph, draw_claims
-from tests.collector.paging import annotated, stored
-from tests.collector.test_page import ANSWERED, got, talk
+from tests.collector.paging import RUN, annotated, got, stored
+from tests.collector.test_page import ANSWERED
+from tests.sdk.talks import talk
 
 
 def at(step: int | None, agent: str, value: str, kind: str = "agent") -> ShownMention:
@@ -93,7 +94,7 @@ async def test_page_draws_the_claims_beside_the_text_that_says_the_same(tmp_path
     """Without a script, with values escaped, and hidden from screen readers, which read the lists."""
     answer = ["The hotel <b>of</b> Fir Lodge has 36 rooms.", *ANSWERED[1:]]
     store = stored(tmp_path / "runs.db", *annotated(talk(1, answer, task="How many rooms?")))
-    page = (await got(store, f"/run/{1:032x}")).text
+    page = (await got(store, RUN)).text
     drawing = page[page.index('<svg class="claim-drawing"') :].partition("</svg>")[0]
 
     assert 'aria-hidden="true"' in drawing[:80]

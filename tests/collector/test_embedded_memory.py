@@ -6,12 +6,10 @@ import gc
 import os
 import signal
 import subprocess
-import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,9 +22,9 @@ from blamespan.lazy import lazy_property
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan_collector import embedded
 from blamespan_collector.embedded import EmbeddedProcessor, _held_bytes
+from tests.collector.embedded_program import run_python
 from tests.sdk.fixed_tracer import LongestStepTracer
 
-ROOT = Path(__file__).parents[2]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 TEXTS = {"short": "ok", "long": "x" * 4_000, "not latin": "\u6f22" * 4_000, "outside the plane": "\U0001f600" * 1_000}
 
@@ -141,25 +139,9 @@ os._exit(0)
 
 def test_process_stays_within_its_bound_where_nobody_listens() -> None:
     """480 MB of spans and an exporter that hangs: the process grows by no more than the 272 MiB that the docs say."""
-    done = subprocess.run(
-        [sys.executable, "-c", UNHEARD], capture_output=True, text=True, timeout=90, check=False, cwd=ROOT
-    )
+    done = run_python(UNHEARD)
 
     assert 100 < int(done.stdout) < 272, done.stderr
-
-
-def test_exit_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """`BLAMESPAN_EXIT_S` says how long the end of the program waits for an exporter that does not come back."""
-    monkeypatch.setenv("BLAMESPAN_EXIT_S", "0.05")
-    exporter = Never()
-    processor = EmbeddedProcessor(exporter, tracer=LongestStepTracer())
-    for span in spans_of("x", 3):
-        processor.on_end(span)
-
-    processor.shutdown()
-    exporter.is_over.set()
-
-    assert "the end did not wait longer than 0.05 s for the exporter" in caplog.text
 
 
 def test_wrong_exit_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,18 +223,9 @@ def test_fork_waits_while_we_import() -> None:
 def test_no_property_of_ours_holds_a_lock() -> None:
     """`functools.cached_property`, which locks on Python 3.11, is nowhere in the packages."""
     folders = ["sdk", "integrations", "collector", "tracer_model/blamespan_tracer"]
-    found = subprocess.run(
-        [
-            "grep",
-            "-rlE",
-            "^ *@(functools\\.)?cached_property|= *(functools\\.)?cached_property",
-            *folders,
-            "--include=*.py",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    pattern = r"^ *@(functools\.)?cached_property|= *(functools\.)?cached_property"
+    command = ["grep", "-rlE", pattern, *folders, "--include=*.py"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert found.stdout == ""
 
@@ -288,11 +261,8 @@ if __name__ == "__main__":
 
 
 @needs_fork
-def test_pool_forked_while_the_annotator_works_records(tmp_path: Any) -> None:
+def test_pool_forked_while_the_annotator_works_records() -> None:
     """Workers of `multiprocessing`, forked while the tracer is loaded and at work, record runs of their own."""
-    (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-u", str(tmp_path / "program.py")], capture_output=True, text=True, timeout=90, check=False
-    )
+    done = run_python(PROGRAM)
 
     assert done.stdout == "True", done.stderr

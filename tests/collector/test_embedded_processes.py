@@ -19,9 +19,9 @@ from blamespan.instrumenting import exchange
 from blamespan.instrumenting.exchange import LentExporter
 from blamespan_collector.embedded import EmbeddedProcessor
 from blamespan_collector.store import RunQuery, RunStore
+from tests.collector.embedded_program import HERE
 from tests.sdk.fixed_tracer import LongestStepTracer
 
-ROOT = Path(__file__).parents[2]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 PROGRAM = """
@@ -49,14 +49,9 @@ provider.add_span_processor(
 def run_program(code: str, folder: Path) -> str:
     """Run a program that keeps its runs in `runs.db`; return what it wrote to stdout."""
     (folder / "program.py").write_text(PROGRAM + textwrap.dedent(code))
+    command = [sys.executable, str(folder / "program.py"), str(folder / "runs.db")]
     done = subprocess.run(
-        [sys.executable, str(folder / "program.py"), str(folder / "runs.db")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        command, capture_output=True, text=True, timeout=300, check=False, env=os.environ | {"PYTHONPATH": str(HERE)}
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,8 +15,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from opentelemetry import trace
-from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -40,7 +37,8 @@ from blamespan_collector.run_notices import RunNotices
 from blamespan_collector.settings import Limits, ListenAddress
 from blamespan_collector.store import Retention, RunQuery, RunStore, RunWriter
 from blamespan_collector.stored_trace import stored_trace
-from tests.collector.embedded_program import EmbeddedProgram
+from tests.collector.embedded_program import EmbeddedProgram, run_python
+from tests.collector.paging import stored
 from tests.sdk.builders import small_run
 
 
@@ -60,24 +58,6 @@ class OutcomeTracer:
         return Attribution.of(run, shares, failure_score=0.9 if has_failed else 0.1, tracer=self.identity)
 
 
-class Program(EmbeddedProgram):
-    """A program whose runs are judged within it."""
-
-    def run(self, task: str = "What is 12 * 3?") -> trace.Span:
-        asked = json.dumps([{"role": "user", "parts": [{"type": "text", "content": task}]}])
-        root_says = {words.OPERATION: words.OPERATION_WORKFLOW, words.RUN_COMPLETE: True, words.INPUT_MESSAGES: asked}
-        with self.tracer.start_as_current_span("invoke_workflow", Context(), attributes=root_says) as root:
-            for agent in ("planner", "coder"):
-                says = {words.OPERATION: words.OPERATION_AGENT, words.AGENT_NAME: agent, words.STEP_CONTENT: "hello"}
-                self.tracer.start_span(f"invoke_agent {agent}", attributes=says).end()
-        return root
-
-    def tell(self, run: trace.Span, outcome: str, reason: str = "expected 36") -> None:
-        parent = trace.set_span_in_context(trace.NonRecordingSpan(run.get_span_context()), Context())
-        says = {words.RUN_OUTCOME: outcome, words.RUN_OUTCOME_REASON: reason}
-        self.tracer.start_span(words.RUN_OUTCOME_SPAN, parent, attributes=says).end()
-
-
 @pytest.fixture
 def stopped() -> Iterator[list[EmbeddedProcessor]]:
     """Shut down what a test puts into it."""
@@ -88,17 +68,17 @@ def stopped() -> Iterator[list[EmbeddedProcessor]]:
 
 
 @pytest.fixture
-def program(stopped: list[EmbeddedProcessor], tmp_path: Path) -> Program:
+def program(stopped: list[EmbeddedProcessor], tmp_path: Path) -> EmbeddedProgram:
     """Make a program that keeps its runs in `runs.db`."""
     exporter = InMemorySpanExporter()
     kept = LocalRuns(tmp_path / "runs.db")
     notices = RunNotices(lambda trace_id: f"blamespan show {trace_id[:4]}", "blamespan open")
     limits = Limits(quiet_s=0, idle_s=0.3)
     stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=limits, local_runs=kept, notices=notices))
-    return Program(stopped[0], exporter)
+    return EmbeddedProgram(stopped[0], exporter)
 
 
-def test_outcome_that_comes_later_is_judged_once(program: Program, tmp_path: Path) -> None:
+def test_outcome_that_comes_later_is_judged_once(program: EmbeddedProgram, tmp_path: Path) -> None:
     """A later verdict is a new span below the blamed one, as the collector's; the outcome's span goes out once."""
     run = program.run()
     program.exported(3)
@@ -124,7 +104,7 @@ def test_outcome_that_comes_later_is_judged_once(program: Program, tmp_path: Pat
     assert (summary.outcome, summary.blamed_agent, summary.revision, summary.spans) == ("failed", "coder", 1, 6)
 
 
-def test_changed_mind_is_judged_again(program: Program) -> None:
+def test_changed_mind_is_judged_again(program: EmbeddedProgram) -> None:
     """Each outcome that changes the verdict makes the next revision."""
     run = program.run()
     program.exported(3)
@@ -152,7 +132,7 @@ def test_outcome_that_comes_in_time_is_part_of_the_verdict(stopped: list[Embedde
 
     exporter = InMemorySpanExporter()
     stopped.append(EmbeddedProcessor(exporter, tracer=Late(), limits=Limits(quiet_s=0)))
-    program = Program(stopped[0], exporter)
+    program = EmbeddedProgram(stopped[0], exporter)
     program.run("one that is being judged")
     time.sleep(0.1)
     program.tell(program.run(), "failed")
@@ -182,7 +162,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert kept.get((100).to_bytes(16, "big")) is None
 
 
-def test_failed_runs_are_told_on_stderr(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_runs_are_told_on_stderr(program: EmbeddedProgram, capsys: pytest.CaptureFixture[str]) -> None:
     """A line names run, agent, step and how to see it, once; sound runs are counted at exit alone."""
     program.run("fine")
     program.exported(3)
@@ -223,7 +203,7 @@ def test_suspects_without_evidence_are_no_culprits(part: float, line: str, capsy
     assert capsys.readouterr().err.strip().endswith(line)
 
 
-def test_many_failures_do_not_flood_stderr(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_failures_do_not_flood_stderr(program: EmbeddedProgram, capsys: pytest.CaptureFixture[str]) -> None:
     """After some lines only the count goes on."""
     for number in range(30):
         program.tell(program.run(f"task {number}"), "failed")
@@ -242,7 +222,7 @@ def test_store_that_cannot_be_written_costs_no_span(
     exporter = InMemorySpanExporter()
     kept = LocalRuns(tmp_path / "runs.db")
     stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=Limits(quiet_s=0), local_runs=kept))
-    program = Program(stopped[0], exporter)
+    program = EmbeddedProgram(stopped[0], exporter)
     for _ in range(3):
         program.run()
 
@@ -276,7 +256,7 @@ def test_several_processes_keep_their_runs_in_one_store(tmp_path: Path) -> None:
     assert len(RunStore(tmp_path / "runs.db").search(RunQuery(limit=100))) == 60
 
 
-def test_store_is_bounded(tmp_path: Path, program: Program) -> None:
+def test_store_is_bounded(tmp_path: Path, program: EmbeddedProgram) -> None:
     """What is too much goes, the first first."""
     kept = LocalRuns(tmp_path / "other.db", Retention(max_bytes=1))
     program.run()
@@ -318,16 +298,8 @@ def run_program(
     tmp_path: Path, body: str = "", options: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a program that judges its own run."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "BLAMESPAN_"))}
     code = _PROGRAM.replace("OPTIONS", options).replace("BODY", textwrap.dedent(body))
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=clean | {"BLAMESPAN_STORE": str(tmp_path / "runs.db")} | environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return run_python(code, **{"BLAMESPAN_STORE": str(tmp_path / "runs.db")} | environment)
 
 
 def test_program_without_a_back_end_ends_at_once(tmp_path: Path) -> None:
@@ -370,16 +342,8 @@ def test_quiet_program_writes_nothing(tmp_path: Path, options: str, variable: st
 
 def test_plain_mode_without_a_back_end_ends_at_once_too() -> None:
     """`instrument()` alone, with nobody listening, says so once and does not retry."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "BLAMESPAN_"))}
     code = _PROGRAM.replace('embedded=True, tracer="lexical", **dict(OPTIONS)', "").replace("BODY", "")
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=clean | {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_python(code, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1")
 
     assert done.stdout == "exit True\n"
     assert done.stderr == (
@@ -408,8 +372,7 @@ def test_page_beside_a_program_shows_its_runs(tmp_path: Path) -> None:
 
 def test_open_serves_the_kept_runs_until_it_is_ended(tmp_path: Path) -> None:
     """`blamespan open TRACE` prints the address of the run, and serves it."""
-    run_program(tmp_path)
-    [summary] = RunStore(tmp_path / "runs.db").search()
+    [summary] = stored(tmp_path / "runs.db", emit(small_run())).search()
     command = [sys.executable, "-m", "blamespan", "open", summary.trace_id[:6], "--no-browser"]
     environment = os.environ | {"BLAMESPAN_STORE": str(tmp_path / "runs.db")}
     with subprocess.Popen(
@@ -423,7 +386,7 @@ def test_open_serves_the_kept_runs_until_it_is_ended(tmp_path: Path) -> None:
         opened.wait(20)
 
     assert address.endswith(f"/run/{summary.trace_id}")
-    assert "coder" in page
+    assert small_run().agents[0].name in page
     assert opened.returncode == 0
 
 
@@ -448,7 +411,7 @@ def test_slow_back_end_still_gets_its_time(stopped: list[EmbeddedProcessor]) -> 
             return SpanExportResult.SUCCESS
 
     stopped.append(EmbeddedProcessor(Slow(), tracer=OutcomeTracer(), limits=Limits(quiet_s=0)))
-    program = Program(stopped[0], InMemorySpanExporter())
+    program = EmbeddedProgram(stopped[0], InMemorySpanExporter())
     program.run()
     program.processor.shutdown()
 
@@ -488,16 +451,7 @@ def test_resumed_run_is_judged_with_what_was_before(tmp_path: Path) -> None:
         blamespan.record_outcome("failed", "expected 36", result=config)
     """
     store = tmp_path / "runs.db"
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "BLAMESPAN_"))}
-    environment = clean | {"BLAMESPAN_STORE": str(store), "OTEL_TRACES_EXPORTER": "none"}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_python(code, BLAMESPAN_STORE=str(store), OTEL_TRACES_EXPORTER="none")
     [second] = RunStore(store).search()
     [first] = [trace for trace in RunStore(store).search(RunQuery(is_run=False)) if trace != second]
     client = TestClient(page_application(RunStore(store), ListenAddress("testserver", 80)))

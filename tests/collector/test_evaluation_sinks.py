@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from blamespan.errors import ConfigError
 from blamespan.otlp.proto import mapping
@@ -23,8 +16,8 @@ from blamespan_collector.delivering.backend import BackendAccess
 from blamespan_collector.delivering.evaluation_sinks import EvaluationLogs, LangfuseScores, PhoenixAnnotations
 from blamespan_collector.delivering.sinks import Doubtful, Refused, TryAgain
 from blamespan_collector.wire.evaluations import evaluations, read_evaluations, write_evaluations
+from tests.collector.backends import HttpBackend, serving
 from tests.collector.fakes import FirstStepTracer, run
-from tests.collector.serving import serving_app
 
 ROOT, STEP = run(1)[0].span_id, run(1)[1].span_id
 
@@ -34,38 +27,19 @@ def told(number: int = 1, revision: int = 0) -> bytes:
     return write_evaluations(evaluations(attributed.runs))
 
 
-@dataclass
-class Backend:
-    """Keeps what it gets; answers with the statuses it was given, then with 200."""
-
-    statuses: list[int] = field(default_factory=list)
-    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-
-    async def take(self, request: Request) -> Response:
-        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        self.requests.append((target, dict(request.headers), await request.body()))
-        return Response(b"{}", self.statuses.pop(0) if self.statuses else 200, media_type="application/json")
-
-
-@asynccontextmanager
-async def backend(*statuses: int) -> AsyncIterator[tuple[Backend, str]]:
-    one = Backend(list(statuses))
-    async with serving_app(Starlette(routes=[Route("/{path:path}", one.take, methods=["POST"])])) as url:
-        yield one, url
-
-
 async def test_verdict_is_a_log_event_on_the_evaluated_span() -> None:
     """`gen_ai.evaluation.result`, parented to its span, with name, score, label, explanation; the same bytes again."""
-    async with backend() as (one, url):
+    backend = HttpBackend()
+    with serving(backend) as url:
         sink = EvaluationLogs(url, BackendAccess())
         for _ in range(2):
             await sink.send("verdicts", [told()])
         await sink.close()
 
-    (path, _, body), (_, _, again) = one.requests
-    records = ExportLogsServiceRequest.FromString(body).resource_logs[0].scope_logs[0].log_records
+    first, again = backend.asked
+    records = ExportLogsServiceRequest.FromString(first.body).resource_logs[0].scope_logs[0].log_records
     said = [(r.event_name, r.trace_id.hex(), r.span_id.hex(), mapping(r.attributes)) for r in records]
-    assert (path, body) == ("/v1/logs", again)
+    assert (first.target, first.body) == ("/v1/logs", again.body)
     assert [one[:3] for one in said] == [
         ("gen_ai.evaluation.result", run(1)[0].trace_id, ROOT),
         ("gen_ai.evaluation.result", run(1)[0].trace_id, STEP),
@@ -80,15 +54,17 @@ async def test_verdict_is_a_log_event_on_the_evaluated_span() -> None:
 
 async def test_phoenix_is_told_in_its_own_form() -> None:
     """One annotation per span, name and identifier: what comes again, or as a revision, replaces it."""
-    async with backend() as (one, url):
+    backend = HttpBackend()
+    with serving(backend) as url:
         sink = PhoenixAnnotations(url, "secret", BackendAccess())
         await sink.send("verdicts", [told()])
         await sink.send("verdicts", [told(revision=1)])
         await sink.close()
 
-    (path, headers, body), (_, _, revised) = one.requests
-    assert (path, headers["authorization"]) == ("/v1/span_annotations?sync=true", "Bearer secret")
-    assert json.loads(body)["data"][1] == {
+    first, revised = backend.asked
+    assert first.target == "/v1/span_annotations?sync=true"
+    assert first.headers["authorization"] == "Bearer secret"
+    assert json.loads(first.body)["data"][1] == {
         "span_id": STEP,
         "name": "blamespan.blame",
         "annotator_kind": "CODE",
@@ -100,7 +76,9 @@ async def test_phoenix_is_told_in_its_own_form() -> None:
         "metadata": {"tracer": "first-step/1", "revision": 0},
         "identifier": "blamespan:first-step",
     }
-    assert [keys(one) for one in json.loads(revised)["data"]] == [keys(one) for one in json.loads(body)["data"]]
+    assert [keys(one) for one in json.loads(revised.body)["data"]] == [
+        keys(one) for one in json.loads(first.body)["data"]
+    ]
 
 
 def keys(annotation: dict[str, Any]) -> tuple[str, str, str]:
@@ -109,7 +87,7 @@ def keys(annotation: dict[str, Any]) -> tuple[str, str, str]:
 
 async def test_phoenix_without_the_spans_is_asked_again() -> None:
     """An annotation needs its span: 404 may only mean that it is not there yet."""
-    async with backend(404) as (_, url):
+    with serving(HttpBackend([(404, {})])) as url:
         sink = PhoenixAnnotations(url, "", BackendAccess())
         with pytest.raises(Doubtful, match="does not have the spans"):
             await sink.send("verdicts", [told()])
@@ -120,7 +98,7 @@ async def test_phoenix_without_the_spans_is_asked_again() -> None:
 async def test_phoenix_that_never_has_the_spans_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where spans go elsewhere, their verdicts are set aside in the end, rather than fill the disk."""
     monkeypatch.setattr("blamespan_collector.delivering.evaluation_sinks._ABSENT_S", 0.0)
-    async with backend(404, 404) as (_, url):
+    with serving(HttpBackend([(404, {}), (404, {})])) as url:
         sink = PhoenixAnnotations(url, "", BackendAccess())
         with pytest.raises(Refused, match="Are they forwarded to it"):
             await sink.send("verdicts", [told()])
@@ -129,16 +107,16 @@ async def test_phoenix_that_never_has_the_spans_is_given_up(monkeypatch: pytest.
 
 async def test_langfuse_is_told_in_its_own_form() -> None:
     """One score per evaluation, under an id that follows from the span and the name: a second one replaces it."""
-    async with backend() as (one, url):
+    backend = HttpBackend()
+    with serving(backend) as url:
         sink = LangfuseScores(url, ("public", "secret"), BackendAccess())
         await sink.send("verdicts", [told()])
         await sink.send("verdicts", [told(revision=1)])
         await sink.close()
 
-    scores = [json.loads(body) for _, _, body in one.requests]
-    (path, headers, _), *_ = one.requests
-    assert path == "/api/public/scores"
-    assert headers["authorization"] == f"Basic {base64.b64encode(b'public:secret').decode()}"
+    scores = [json.loads(asked.body) for asked in backend.asked]
+    assert backend.asked[0].target == "/api/public/scores"
+    assert backend.asked[0].headers["authorization"] == f"Basic {base64.b64encode(b'public:secret').decode()}"
     assert [score["id"] for score in scores[:2]] == [score["id"] for score in scores[2:]]
     assert len({score["id"] for score in scores}) == 2
     assert {key: scores[1][key] for key in ("traceId", "observationId", "name", "value", "dataType")} == {
@@ -152,7 +130,7 @@ async def test_langfuse_is_told_in_its_own_form() -> None:
 
 async def test_langfuse_that_is_down_is_tried_again() -> None:
     """Scores wait as spans do."""
-    async with backend(429) as (_, url):
+    with serving(HttpBackend([(429, {})])) as url:
         sink = LangfuseScores(url, ("public", "secret"), BackendAccess())
         with pytest.raises(TryAgain, match="HTTP 429"):
             await sink.send("verdicts", [told()])

@@ -187,7 +187,7 @@ def _fill(message: Message, depth: int) -> None:
         elif is_several:
             getattr(message, field.name).append("text")
         else:
-            setattr(message, field.name, _VALUES.get(field.type, 7))
+            setattr(message, field.name, _EXAMPLES.get(field.type, 7))
 
 
-_VALUES = {FieldDescriptor.TYPE_STRING: "text", FieldDescriptor.TYPE_BYTES: b"12345678", FieldDescriptor.TYPE_ENUM: 1}
+_EXAMPLES = {FieldDescriptor.TYPE_STRING: "text", FieldDescriptor.TYPE_BYTES: b"12345678", FieldDescriptor.TYPE_ENUM: 1}

@@ -25,7 +25,7 @@ from blamespan_collector.journal import (
     Position,
     has_room,
 )
-from blamespan_collector.journal.items import pack_position
+from blamespan_collector.journal.entries import pack_position
 from blamespan_collector.receiving.request_reader import RequestReader
 from blamespan_collector.receiving.signals import SERVICES
 from blamespan_collector.service import supervisor as supervising
@@ -39,6 +39,7 @@ from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.worker import main as working_on
 from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until
+from tests.collector.receiving import PROTOBUF
 from tests.collector.test_supervisor import supervisor
 from tests.collector.working import MemorySink, down, working
 from tests.collector.working import until as until_true
@@ -47,7 +48,6 @@ from tests.faults.filling import foreign_writer
 
 SOON_S = 15.0
 """Two or three on an idle machine; backing off would take thirty."""
-PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 @pytest.fixture
@@ -251,7 +251,8 @@ def test_store_yields_first(disk: Disk) -> None:
     writer = RunWriter(disk.folder / "runs.db")
     noise = random.Random(1)
     number = 0
-    while disk_usage(disk.folder).free > DISK_BYTES // 2:
+    disk.fill(DISK_BYTES // 3)
+    while disk_usage(disk.folder).free > DISK_BYTES // 8:
         number += 1
         writer.put([request(run(number, content=noise.randbytes(100_000).hex())).SerializeToString()])
     disk.fill(DISK_BYTES // 20)

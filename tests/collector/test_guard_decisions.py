@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
-from blamespan.analysis.showing.run_view import view_of
 from blamespan.cli import cli
 from blamespan.otlp import request_to_json, spans_to_proto
 from blamespan.rebuilding.emit import emit
@@ -47,24 +46,12 @@ def test_decisions_are_counted_by_action_and_kind(tmp_path: Path) -> None:
     assert b'blamespan_guard_decisions_total{action="block",kind="tool"} 3.0' in metrics.text()
 
 
-def test_whatever_a_worker_says_of_guards_breaks_nothing() -> None:
-    """Odd messages are passed over, and labels are bounded."""
+def test_kinds_of_decisions_are_bounded() -> None:
+    """A worker that invents actions fills nothing."""
     metrics = Metrics(IntakeCounts())
-    for guard in ([["block"]], [["block", "tool", "many"]], "nonsense", [[f"a{n}", "tool", 1] for n in range(100)]):
-        metrics.hear({"guard": guard}, 0)
+    metrics.hear({"guard": [[f"a{n}", "tool", 1] for n in range(100)]}, 0)
 
     assert metrics.text().count(b"blamespan_guard_decisions_total{") <= 22
-
-
-def test_step_bears_a_mark_of_its_decision() -> None:
-    """The page's step says what the guard did, and why; a step without a decision says nothing of it."""
-    trace = talk(1, ("w", "x"))
-    marked = replace(trace.steps[1], attributes={**trace.steps[1].attributes, **DECISION})
-    found = view_of(replace(trace, steps=(trace.steps[0], marked)), None)
-
-    assert found.steps[0].guard is None
-    assert found.steps[1].guard is not None
-    assert (found.steps[1].guard.action, found.steps[1].guard.reason) == ("block", "why")
 
 
 def test_page_shows_the_mark_and_its_reason_as_text(tmp_path: Path) -> None:

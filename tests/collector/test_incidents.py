@@ -25,7 +25,7 @@ from blamespan.spans import Span
 from blamespan_collector.alerting.alerting import ReceiverLane
 from blamespan_collector.alerting.receivers import NotTold
 from blamespan_collector.store import Incident, IncidentRule, RunQuery, RunStore, RunWriter, close_incident
-from tests.collector.fakes import request
+from tests.collector.fakes import Clock, request
 from tests.collector.paging import LastStepsTracer, annotated
 from tests.sdk.talks import talk
 
@@ -54,26 +54,6 @@ class Heard:
         if not self.is_up:
             raise NotTold("down")
         self.messages.append([(one.agent, one.state, one.runs) for one in incidents])
-
-
-class Clock:
-    """Time that a test sets."""
-
-    def __init__(self) -> None:
-        self.now_ns = 10**18
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
 
 
 def writer(path: Path, clock: Clock, after: int = 1) -> RunWriter:

@@ -57,6 +57,14 @@ def entry(number: int, size_bytes: int = 10) -> NewEntry:
     return NewEntry("traces", bytes(15) + bytes([number % 251 + 1]), pack_keys(KEYS), payload, number)
 
 
+def journalled(folder: Path, *numbers: int) -> None:
+    """Write entries, and end."""
+    writer = JournalWriter(folder, sync="normal")
+    for number in numbers:
+        writer.append([entry(number)]).result(5)
+    writer.close()
+
+
 def numbers(entries: Sequence[Any]) -> list[int]:
     return [entry.received_ns for entry in entries]
 
@@ -112,9 +120,7 @@ def test_dropped_segments_are_passed_over(writer: JournalWriter, reader: Journal
 def test_next_start_begins_a_new_segment(tmp_path: Path, reader: JournalReader) -> None:
     """What the writer before us wrote stays as it is."""
     for number in range(3):
-        writer = JournalWriter(tmp_path, sync="normal")
-        writer.append([entry(number)]).result(5)
-        writer.close()
+        journalled(tmp_path, number)
 
     assert numbers(reader.read(None, 10)) == [0, 1, 2]
     assert reader.segments() == [1, 2, 3]
@@ -178,13 +184,16 @@ def fill(writer: JournalWriter) -> tuple[int, str]:
     raise AssertionError("the journal has no limit")
 
 
-def test_limit_is_refused_until_there_is_room(tmp_path: Path, reader: JournalReader) -> None:
+def test_limit_is_refused_until_there_is_room(
+    tmp_path: Path, reader: JournalReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At its limit the journal refuses, says so, and takes again once something was dropped."""
+    monkeypatch.setattr(writing, "_MEASURE_EVERY_S", 0.01)
     writer = small_segments(JournalWriter(tmp_path, sync="normal", max_bytes=2_000_000))
     number, reason = fill(writer)
     for segment in reader.segments()[:-1]:
         reader.drop(segment)
-    time.sleep(0.6)  # the folder is measured every half second
+    time.sleep(0.1)  # the folder is measured again
 
     assert 5 < number < 50
     assert reason.endswith("of 2000000 bytes: a backend is slow or unreachable. Send this again later")
@@ -195,7 +204,7 @@ def test_limit_is_refused_until_there_is_room(tmp_path: Path, reader: JournalRea
 def test_little_room_on_the_disk_is_refused(writer: JournalWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the disk is full the journal refuses: whoever empties it needs room for that."""
     monkeypatch.setattr(writing.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    time.sleep(0.6)
+    monkeypatch.setattr(writing, "_MEASURE_EVERY_S", 0.0)
 
     with pytest.raises(JournalFull, match="1000 bytes are left on the journal's disk"):
         writer.append([entry(1)])
@@ -305,13 +314,9 @@ def test_what_waits_in_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("begun", [b"", bytes(32), b"blamespan"])
 def test_segment_begun_and_never_finished_is_empty(tmp_path: Path, reader: JournalReader, begun: bytes) -> None:
     """A writer that ends while it begins a segment leaves a piece of a file: nothing in it was acknowledged."""
-    writer = JournalWriter(tmp_path, sync="normal")
-    writer.append([entry(1)]).result(5)
-    writer.close()
+    journalled(tmp_path, 1)
     segment_path(tmp_path, 2).write_bytes(begun)
-    writer = JournalWriter(tmp_path, sync="normal")
-    writer.append([entry(2)]).result(5)
-    writer.close()
+    journalled(tmp_path, 2)
 
     assert numbers(reader.read(None, 10)) == [1, 2]
     assert reader.segments() == [1, 2, 3]
@@ -337,17 +342,11 @@ def test_journal_of_version_1_is_refused(tmp_path: Path) -> None:
         JournalWriter(tmp_path)
 
 
-def test_damaged_lock_keeps_nobody_out(tmp_path: Path) -> None:
-    """What is in a lock's file means nothing: whatever it is, one collector gets in and the second one does not."""
-    (tmp_path / "intake.lock").write_bytes(os.urandom(5000))
-    lock = FolderLock(tmp_path, "intake")
-    with pytest.raises(JournalError, match="another collector uses"):
-        FolderLock(tmp_path, "intake")
-    lock.release()
-
-
-def test_second_collector_is_kept_out(tmp_path: Path) -> None:
-    """One folder has one user of a kind; after its end, however it came, the next one gets in."""
+@pytest.mark.parametrize("content", [None, os.urandom(5000)], ids=["none", "damaged"])
+def test_second_collector_is_kept_out(tmp_path: Path, content: bytes | None) -> None:
+    """One folder has one user of a kind, whatever is in its lock's file; after its end the next one gets in."""
+    if content is not None:
+        (tmp_path / "intake.lock").write_bytes(content)
     lock = FolderLock(tmp_path, "intake")
     worker = FolderLock(tmp_path, "worker")
     with pytest.raises(JournalError, match="another collector uses"):

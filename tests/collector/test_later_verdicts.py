@@ -1,17 +1,30 @@
-"""Verdicts on spans that went on before them: late, owed, given again, and never two under one id."""
+"""Verdicts on spans that went on before them: late, owed, given again as an outcome is said, never two under one id."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from blamespan import conventions as words
+from blamespan.attribution import Attribution
+from blamespan.spans import Span
+from blamespan.trace import MessageActionTrace
 from blamespan_collector.settings import Limits
-from tests.collector.fakes import SlowTracer, run
-from tests.collector.working import MemorySink, ids, until, verdicts, working
+from tests.collector.fakes import FirstStepTracer, SlowTracer, run
+from tests.collector.paging import annotated, stored
+from tests.collector.working import MemorySink, Working, ids, until, verdicts, working
+from tests.sdk.talks import talk
+
+ONE_RUN = {("unknown", "looks failed", "first-step"): 1}
+
+
+def told_runs(one: Working) -> dict[tuple[str, ...], int]:
+    """Give the runs that the worker tells Prometheus of, by outcome, verdict and tracer."""
+    return {tuple(labels): number for *labels, number in one.worker._message()["runs"] if number}
 
 
 def test_late_span_goes_on_at_once_and_its_run_is_judged_again(tmp_path: Path) -> None:
@@ -23,7 +36,9 @@ def test_late_span_goes_on_at_once_and_its_run_is_judged_again(tmp_path: Path) -
         until(lambda: sink.traces)
         one.take([late])
         until(lambda: len(sink.traces) == 3)
+        runs, counts = told_runs(one), one.counts
 
+    assert (runs, counts["runs_attributed"], counts["revisions"]) == (ONE_RUN, 2, 1)
     assert sink.traces[1] == [late]
     (told,) = sink.traces[2]
     first_root = sink.traces[0][0]
@@ -70,9 +85,12 @@ def test_slow_tracer_costs_the_verdicts_place_not_the_spans_time(tmp_path: Path)
         one.take(run(2))
         until(lambda: len(sink.traces) == 2)
         assert sink.traces == [run(1), run(2)]
+        before = told_runs(one)
         tracer.go.set()
         until(lambda: len(verdicts(sink)) == 2)
+        after = told_runs(one)
 
+    assert (before, after) == ({}, dict.fromkeys(ONE_RUN, 2))
     assert [span.attributes[words.REVISION] for span in verdicts(sink)] == [1, 1]
     assert Counter(ids(sink.spans)).most_common(1)[0][1] == 1
 
@@ -146,3 +164,57 @@ def test_verdicts_owed_are_given_after_a_restart(tmp_path: Path) -> None:
 
     assert first.traces == [run(1)]
     assert [span.attributes[words.BLAME_AGENT] for span in second.spans] == ["agent0"]
+
+
+class AlarmedTracer(FirstStepTracer):
+    """Blames somebody where it is known that the run failed; else it takes the run for sound."""
+
+    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
+        return [
+            self._one(one) if one.outcome == "failed" else Attribution.abstain(one, "probably sound", self.identity)
+            for one in traces
+        ]
+
+
+def said(root: Span, outcome: str, number: int = 1) -> Span:
+    """Make the span of an outcome that is said after the run of *root* has ended."""
+    at_ns = root.end_ns + number * 10**9
+    return Span(
+        root.trace_id,
+        f"{'e' * 8}{number:08x}",
+        root.span_id,
+        words.RUN_OUTCOME_SPAN,
+        start_ns=at_ns,
+        end_ns=at_ns,
+        attributes={words.RUN_OUTCOME: outcome},
+    )
+
+
+def test_thumbs_down_makes_another_verdict(tmp_path: Path) -> None:
+    """A run that was taken for sound is judged again when it is said to have failed."""
+    sink, spans = MemorySink(), run(1)
+    with working(tmp_path, sink, tracer=AlarmedTracer()) as one:
+        one.take(spans)
+        until(lambda: sink.traces)
+        one.take([said(spans[0], "failed")])
+        until(lambda: verdicts(sink))
+    first = [span.attributes.get(words.ABSTAINED) for span in sink.traces[0] if span.span_id == spans[0].span_id]
+    told = [span.attributes for span in verdicts(sink) if words.BLAME_AGENT in span.attributes]
+
+    assert first == ["probably sound"]
+    assert [(each[words.REVISION], each[words.FAILURE_SCORE]) for each in told][:1] == [(1, 1.0)]
+
+
+def test_store_keeps_what_was_said_last(tmp_path: Path) -> None:
+    """In one piece or in several, in whichever order the run's own span comes: what was said later counts."""
+    [spans] = annotated(talk(1, outcome="failed"))
+    first, second = said(spans[0], "failed", 1), said(spans[0], "succeeded", 2)
+    pieces: dict[str, list[Sequence[Span]]] = {
+        "whole": [[*spans, second, first]],
+        "later": [spans, [first], [second]],
+        "root last": [spans[1:], [first, second], spans[:1]],
+        "unsaid": [spans[1:], [replace(second, attributes={words.RUN_OUTCOME: "perhaps"})], spans[:1]],
+    }
+    found = {name: stored(tmp_path / f"{name}.db", *each).search()[0].outcome for name, each in pieces.items()}
+
+    assert found == {"whole": "succeeded", "later": "succeeded", "root last": "succeeded", "unsaid": "failed"}

@@ -201,12 +201,15 @@ def test_open_incidents_are_told_while_they_are_open() -> None:
 def test_labels_are_bounded() -> None:
     """A thousand agents become a hundred and one; what would break a line or a terminal does not get there."""
     metrics = Metrics(IntakeCounts())
-    blame = [[f"agent{number}", "mast:FM-1.1", 1] for number in range(1000)]
-    metrics.hear({"blame": [["\x1b[31m\n" + "x" * 5000, "mast:FM-1.1", 1], *blame]}, 0)
+    names = ['a"} 1\nblamespan_forged{x="', "\x1b[31mred\n" + "x" * 5000, "\u202egnp.exe", "\ud800", "", "\\"]
+    blame = [[name, "mast:FM-1.1", 1] for name in [*names, *(f"agent{number}" for number in range(1000))]]
+    metrics.hear({"blame": blame}, 0)
     agents = {key[1]: value for key, value in samples(metrics).items() if key[0] == "blamespan_blame_total"}
+    lines = metrics.text().decode().splitlines()
 
-    assert (len(agents), agents["other"], max(map(len, agents))) == (101, 901, 100)
-    assert "\x1b" not in metrics.text().decode()
+    assert (len(agents), agents["other"], max(map(len, agents))) == (101, 906, 100)
+    assert all(line.isprintable() and len(line) < 250 for line in lines)
+    assert not any(line.startswith("blamespan_forged") for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,8 @@ def test_labels_are_bounded() -> None:
         {"blame": [["planner"]], "runs": [["failed", 1], ["a", "b", "c", "d"]], "histograms": {"blame_share": [1]}},
         {"histograms": {"failure_score": [[[], [[1.0, 1]], 1.0]], "blame_share": [[[], [], 0.0]], 5: []}},
         {"histograms": {"blame_share": [[[], [["high", "many"]], "all"]], "unheard_of": [[[], [[1.0, 1]], 1.0]]}},
-        {"ready": "yes"},
+        {"guard": [["block"], ["block", "tool", "many"]]},
+        {"guard": "nonsense", "ready": "yes"},
     ],
 )
 def test_odd_messages_break_nothing(message: dict[str, object]) -> None:

@@ -25,10 +25,9 @@ from blamespan_collector.receiving.request_reader import Request, RequestReader
 from blamespan_collector.receiving.signals import SERVICES, OtlpService
 from blamespan_collector.wire.protobuf import TooDeep, delimit
 from tests.collector.fakes import request, run
-from tests.collector.receiving import receiving
+from tests.collector.receiving import EXPORT, receiving
 
 TRACES, LOGS, METRICS = SERVICES
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 
 def lists(levels: int) -> AnyValue:

@@ -8,25 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
-import httpx
 import pytest
 
 from blamespan.analysis.summary.statistics import Share, difference_interval
 from blamespan.spans import Span
-from blamespan_collector.page import page_application
 from blamespan_collector.page.incidents import version_changes
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 from blamespan_collector.store.incidents import VersionCount
-from tests.collector.paging import stored
+from tests.collector.paging import asking, stored
 from tests.collector.test_incidents import failing
-
-HERE = ListenAddress("127.0.0.1", 4320)
-
-
-def asking(store: RunStore, address: ListenAddress = HERE) -> httpx.AsyncClient:
-    app = page_application(store, address, hosts=["blame.example"])
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320")
 
 
 def of_version(version: str, numbers: Sequence[int], **changes: object) -> list[list[Span]]:

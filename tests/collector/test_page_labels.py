@@ -13,20 +13,18 @@ import pytest
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan_collector.judged_runs import judged_runs
-from blamespan_collector.page import page_application
 from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore
 from tests.collector.documents import HOSTILE, Document
-from tests.collector.paging import annotated, stored
+from tests.collector.paging import RUN, annotated, asking, stored
 from tests.sdk.talks import talk
 
-RUN = f"/run/{1:032x}"
 AGREES = {"answer": "agrees", "by": "ann", "comment": "so it is"}
 
 
-def asking(store: RunStore, address: str = "127.0.0.1") -> httpx.AsyncClient:
-    app = page_application(store, ListenAddress(address, 4320))
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320")
+@pytest.fixture
+def store(path: Path) -> RunStore:
+    return stored(path, *annotated(talk(1)))
 
 
 async def hidden(client: httpx.AsyncClient) -> dict[str, str]:
@@ -44,9 +42,8 @@ def kept(store: RunStore) -> list[PersonLabel]:
     return LabelsFile(store.path.parent / "labels.jsonl").read()
 
 
-async def test_label_is_kept_beside_the_store_and_shown(tmp_path: Path) -> None:
+async def test_label_is_kept_beside_the_store_and_shown(store: RunStore) -> None:
     """Agreeing keeps the verdict's step and mode; the page then says who said so, and fills the name in."""
-    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store) as client:
         answer = await send(client, {**await hidden(client), **AGREES})
         page = Document((await client.get(answer.headers["location"])).text)
@@ -60,9 +57,8 @@ async def test_label_is_kept_beside_the_store_and_shown(tmp_path: Path) -> None:
     assert "The verdict is right so it is" in page.said
 
 
-async def test_correction_names_step_and_mode(tmp_path: Path) -> None:
+async def test_correction_names_step_and_mode(store: RunStore) -> None:
     """Another step and another mode can be said without a script."""
-    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     correction = {"answer": "corrects", "step": "1", "mode": "blamespan:X3", "by": "ann", "comment": ""}
     async with asking(store) as client:
         await send(client, {**await hidden(client), **correction})
@@ -90,10 +86,9 @@ async def test_correction_names_step_and_mode(tmp_path: Path) -> None:
     ],
 )
 async def test_what_is_not_this_pages_form_is_refused(
-    tmp_path: Path, changes: dict[str, str], headers: dict[str, str], status: int
+    store: RunStore, changes: dict[str, str], headers: dict[str, str], status: int
 ) -> None:
     """Another site, another name, a guessed token or nonsense leaves no label, and no traceback."""
-    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store) as client:
         answer = await send(client, {**await hidden(client), **AGREES, **changes}, **headers)
 
@@ -115,9 +110,8 @@ async def test_token_of_another_run_is_none_of_this(tmp_path: Path) -> None:
     assert (answer.status_code, kept(store)) == (403, [])
 
 
-async def test_hostile_labels_are_only_text(tmp_path: Path) -> None:
+async def test_hostile_labels_are_only_text(store: RunStore) -> None:
     """What people write is shown as text, like what traces say."""
-    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     async with asking(store) as client:
         for number, said in enumerate(HOSTILE):
             form = {**await hidden(client), **AGREES, "by": f"{number} {said[:80]}", "comment": said[:1_500]}
@@ -128,10 +122,9 @@ async def test_hostile_labels_are_only_text(tmp_path: Path) -> None:
     assert len(kept(store)) == len(HOSTILE)
 
 
-async def test_no_labels_where_anybody_reaches_the_page(tmp_path: Path) -> None:
+async def test_no_labels_where_anybody_reaches_the_page(store: RunStore) -> None:
     """Off loopback there is no form and nothing to send one to: nobody could say who labels."""
-    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
-    async with asking(store, "0.0.0.0") as client:
+    async with asking(store, ListenAddress("0.0.0.0", 4320)) as client:
         page = await client.get(RUN)
         answer = await send(client, AGREES)
 
@@ -139,9 +132,8 @@ async def test_no_labels_where_anybody_reaches_the_page(tmp_path: Path) -> None:
     assert answer.status_code in (404, 405)
 
 
-async def test_damaged_labels_do_not_take_the_page_with_them(tmp_path: Path) -> None:
+async def test_damaged_labels_do_not_take_the_page_with_them(store: RunStore, tmp_path: Path) -> None:
     """A run is shown whatever stands in the labels file."""
-    store = stored(tmp_path / "runs.db", *annotated(talk(1)))
     (tmp_path / "labels.jsonl").write_bytes(b"\xff\x00{nonsense\n" * 3)
     async with asking(store) as client:
         answer = await client.get(RUN)

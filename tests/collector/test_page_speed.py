@@ -7,16 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import httpx
 import pytest
 
 from blamespan_collector.jaeger import jaeger_routes
-from blamespan_collector.page import page_application
-from blamespan_collector.settings import ListenAddress
 from blamespan_collector.store import RunStore, RunWriter
 from tests.benchmarks.large_runs import make_large_run
 from tests.collector.fakes import request
-from tests.collector.paging import annotated, stored
+from tests.collector.paging import RUN, annotated, asking, stored
 from tests.sdk.talks import talk
 
 RUNS = 10_000
@@ -49,9 +46,8 @@ async def fastest_s(store: RunStore, paths: Sequence[str]) -> float:
 
     Memory and caches are shared with whatever else runs: the same answer can take half as long again.
     """
-    app = page_application(store, ListenAddress("127.0.0.1", 4320), routes=jaeger_routes(store))
     found: list[float] = []
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
+    async with asking(store, routes=jaeger_routes(store)) as client:
         for path in paths:
             before_s = time.process_time()
             answer = await client.get(path)
@@ -96,11 +92,9 @@ async def test_ten_thousand_runs_are_listed_at_once(store: RunStore, path: str) 
 @pytest.mark.slow
 async def test_five_hundred_steps_are_shown_at_once(tmp_path: Path) -> None:
     """A run of 500 steps with a kilobyte each, rules and drawing included, takes less than a second."""
-    writer = RunWriter(tmp_path / "runs.db")
     runs = annotated(*(talk(number, [f"{step} is {step * 7}. " * 60 for step in range(STEPS)]) for number in (1, 2, 3)))
-    writer.put(request(spans).SerializeToString() for spans in runs)
-    writer.close()
-    took_s = await fastest_s(RunStore(tmp_path / "runs.db"), [f"/run/{number:032x}" for number in (1, 2, 3)])
+    store = stored(tmp_path / "runs.db", *runs)
+    took_s = await fastest_s(store, [f"/run/{number:032x}" for number in (1, 2, 3)])
     print(f"500 steps: {took_s * 1e3:.0f} ms")  # noqa: T201
 
     assert took_s < FIRST_VIEW_S
@@ -110,12 +104,9 @@ async def test_five_hundred_steps_are_shown_at_once(tmp_path: Path) -> None:
 async def test_time_of_a_page_grows_with_the_steps_and_is_spent_once(tmp_path: Path) -> None:
     """Eight times the steps take some eight times as long, not sixty-four; to leaf on takes a fraction of it."""
     runs = annotated(*(talk(count, [f"{step} is {step * 7}." for step in range(count)]) for count in (1_000, 8_000)))
-    writer = RunWriter(tmp_path / "runs.db")
-    writer.put(request(spans).SerializeToString() for spans in runs)
-    writer.close()
-    app = page_application(RunStore(tmp_path / "runs.db"), ListenAddress("127.0.0.1", 4320))
+    store = stored(tmp_path / "runs.db", *runs)
     took_s: list[float] = []
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
+    async with asking(store) as client:
         for path in (f"/run/{1:032x}", *(f"/run/{n:032x}{more}" for n in (1_000, 8_000) for more in ("", "?from=0"))):
             before_s = time.process_time()
             answer = await client.get(path)
@@ -132,14 +123,12 @@ async def test_time_of_a_page_grows_with_the_steps_and_is_spent_once(tmp_path: P
 async def test_twenty_thousand_steps_show_their_verdict_at_once(tmp_path: Path) -> None:
     """A run of 1,000 agents and 20,000 steps says within a second who is to blame; its steps follow by themselves."""
     store = stored(tmp_path / "runs.db", *annotated(make_large_run()))
-    app = page_application(store, ListenAddress("127.0.0.1", 4320))
-    path = f"/run/{1:032x}"
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:4320") as client:
+    async with asking(store) as client:
         began_s = time.perf_counter()
-        first = await client.get(path)
+        first = await client.get(RUN)
         took_s = time.perf_counter() - began_s
         for _ in range(100):
-            later = await client.get(path)
+            later = await client.get(RUN)
             if "Refresh" not in later.headers:
                 break
     print(f"20,000 steps: {took_s * 1e3:.0f} ms, laid out after {time.perf_counter() - began_s:.1f} s")  # noqa: T201

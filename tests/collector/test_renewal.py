@@ -3,98 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import signal
 import ssl
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import grpc
-import grpc.aio
 import httpx
 import pytest
-import trustme
 
 from blamespan_collector.delivering.backend import BackendAccess
 from blamespan_collector.delivering.forwarder import forwarder
 from blamespan_collector.delivering.sinks import Undelivered
 from blamespan_collector.receiving import renewal
 from blamespan_collector.receiving.renewal import Renewal
-from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.stamps import Stamps
-from tests.collector.fakes import request, run, until
-from tests.collector.receiving import Receiving, receiving
+from tests.collector.fakes import until
+from tests.collector.receiving import BODY, PROTOBUF, Certificates, by_grpc, by_http, receiving
+from tests.collector.test_command import last_line, started
 
-PROTOBUF = {"content-type": "application/x-protobuf"}
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-BODY = request(run(1)).SerializeToString()
 OLD, NEW = "an-old-long-token", "a-new-long-token"
-
-
-class Files:
-    """A server's and a client's certificates of one CA, written anew at will."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.issue()
-
-    def issue(self, *, ca_alone: bool = False) -> None:
-        ca = trustme.CA()
-        ca.cert_pem.write_to_path(self.folder / "ca.pem")
-        for name in () if ca_alone else ("server", "client"):
-            made = ca.issue_cert("localhost")
-            made.cert_chain_pems[0].write_to_path(self.folder / f"{name}.pem")
-            made.private_key_pem.write_to_path(self.folder / f"{name}.key")
-
-    def server(self) -> ServerTls:
-        return ServerTls(self.folder / "server.pem", self.folder / "server.key", self.folder / "ca.pem")
-
-    def client(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.folder / "ca.pem")
-        context.load_cert_chain(self.folder / "client.pem", self.folder / "client.key")
-        return context
-
-    def channel(self) -> grpc.ChannelCredentials:
-        read = [(self.folder / name).read_bytes() for name in ("ca.pem", "client.key", "client.pem")]
-        return grpc.ssl_channel_credentials(*read)
-
-
-async def by_http(running: Receiving, context: ssl.SSLContext) -> bool:
-    async with httpx.AsyncClient(verify=context, trust_env=False) as client:
-        with contextlib.suppress(httpx.TransportError):
-            url = f"https://localhost:{running.http.address.port}/v1/traces"
-            return (await client.post(url, content=BODY, headers=PROTOBUF)).status_code == 200
-    return False
-
-
-async def by_grpc(running: Receiving, credentials: grpc.ChannelCredentials) -> bool:
-    # Channels of one process share connections unless their options differ
-    options = [("grpc.use_local_subchannel_pool", 1)]
-    target = f"localhost:{running.grpc.address.port}"
-    async with grpc.aio.secure_channel(target, credentials, options=options) as channel:
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            await channel.unary_unary(EXPORT)(BODY, timeout=5)
-            return True
-    return False
 
 
 async def test_renewed_certificates_count_for_the_next_connection(tmp_path: Path) -> None:
     """After a renewal clients of the new CA are heard and meet the new certificate; those of the old one are not."""
-    files = Files(tmp_path)
+    files = Certificates(tmp_path)
     tls = files.server()
     async with receiving(tmp_path / "journal", tls=tls) as running:
-        old, old_channel = files.client(), files.channel()
+        old, old_channel = files.client(files), files.channel(files)
         before = (await by_http(running, old), await by_grpc(running, old_channel))
         files.issue()
         tls.renew()
-        new, new_channel = files.client(), files.channel()
+        new, new_channel = files.client(files), files.channel(files)
         after = (await by_http(running, new), await by_grpc(running, new_channel))
         left = (await by_http(running, old), await by_grpc(running, old_channel))
 
@@ -103,10 +45,10 @@ async def test_renewed_certificates_count_for_the_next_connection(tmp_path: Path
 
 async def test_ca_that_is_taken_away_shuts_its_clients_out(tmp_path: Path) -> None:
     """Where only the CA of clients changes, those of the old one are shut out, also when they were here before."""
-    files = Files(tmp_path)
+    files = Certificates(tmp_path)
     tls = files.server()
     async with receiving(tmp_path / "journal", tls=tls) as running:
-        context, channel = files.client(), files.channel()
+        context, channel = files.client(files), files.channel(files)
         before = (await by_http(running, context), await by_grpc(running, channel))
         files.issue(ca_alone=True)
         tls.renew()
@@ -158,7 +100,7 @@ def test_token_file_that_went_wrong_opens_no_door_and_closes_none(
 
 def test_certificates_that_went_wrong_leave_those_from_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A certificate without its key, as between two writes, changes nothing; once its key is there it counts."""
-    files = Files(tmp_path)
+    files = Certificates(tmp_path)
     tls = files.server()
     names = {f"tls_{name}": tmp_path / path for name, path in (("cert", "server.pem"), ("key", "server.key"))}
     renewing = Renewal(chosen(tmp_path, **names), BearerTokens(), tls)
@@ -211,12 +153,9 @@ def test_file_that_appears_or_goes_has_changed(tmp_path: Path) -> None:
 
 async def test_backend_meets_our_renewed_certificate(tmp_path: Path) -> None:
     """Certificates that we show to backends are read again, too: what was refused before passes then, once."""
-    files = Files(tmp_path)
-    for_us = tmp_path / "ours"
-    for_us.mkdir()
-    strangers = Files(for_us)
+    files, for_us = Certificates(tmp_path), tmp_path / "ours"
+    Certificates(for_us)
     client = BackendAccess((), tmp_path / "ca.pem", for_us / "client.pem", for_us / "client.key")
-    del strangers
     async with receiving(tmp_path / "journal", tls=files.server()) as running:
         for url in (f"https://localhost:{running.http.address.port}", f"grpcs://localhost:{running.grpc.address.port}"):
             sink = forwarder(url, client)
@@ -226,88 +165,57 @@ async def test_backend_meets_our_renewed_certificate(tmp_path: Path) -> None:
                 (for_us / name).write_bytes((tmp_path / name).read_bytes())
             await sink.send("traces", [BODY])
             await sink.close()
-            Files(for_us)
+            Certificates(for_us)
         entries = running.entries
 
     assert len(entries) == 2
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+@pytest.mark.usefixtures("own_folders")
 def test_hangup_signal_has_tokens_read_again(tmp_path: Path) -> None:
     """`kill -HUP` of a collector with tokens does not end it: it reads them."""
     path = tmp_path / "tokens"
     path.write_text(f"{OLD}\n")
-    log = (tmp_path / "log").open("wb")
-    command = [sys.executable, "-m", "blamespan", "collect", "--grpc", "none", "--http", "127.0.0.1:0", "--out"]
-    command += [str(tmp_path / "out"), "--journal", str(tmp_path / "journal")]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env={**os.environ, "BLAMESPAN_TOKEN_FILE": str(path)},
-    )
-    try:
-        url = "http://" + said(tmp_path / "log", "http=").split("http=")[1].split()[0]
+    with started("--out", str(tmp_path / "out"), token_file=path) as (process, told):
         path.write_text(f"{NEW}\n")
-        os.kill(process.pid, signal.SIGHUP)
-        said(tmp_path / "log", "tokens were read again: 1 are known")
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr
+        while "tokens were read again: 1 are known" not in (line := process.stderr.readline()):
+            assert line, "it ended"
         headers = {**PROTOBUF, "authorization": f"Bearer {NEW}"}
-        answer = httpx.post(f"{url}/v1/traces", content=BODY, headers=headers, trust_env=False)
-    finally:
-        process.terminate()
-        process.wait(20)
-        log.close()
+        answer = httpx.post(f"http://{told['http']}/v1/traces", content=BODY, headers=headers, trust_env=False)
+        last_line(process)
 
     assert answer.status_code == 200
-    assert process.returncode == 0
-
-
-def said(path: Path, text: str, within_s: float = 30) -> str:
-    """Wait for a line of the log."""
-    until_s = time.monotonic() + within_s
-    while time.monotonic() < until_s:
-        for line in path.read_text().splitlines():
-            if text in line:
-                return line
-        time.sleep(0.05)
-    raise AssertionError(path.read_text())
 
 
 @pytest.mark.parametrize(
-    ("prepare", "reason"),
+    ("connect", "reason"),
     [
-        (lambda folder: ssl.create_default_context(cafile=folder / "ca.pem"), "it showed no certificate"),
-        (lambda folder: Files(_made(folder / "other")).client(), "does not trust our tls-cert"),
-        (lambda folder: _stranger(folder), "its certificate is not of tls-client-ca"),
+        (lambda ours, _: ours.client(None), "it showed no certificate"),
+        (lambda _, other: other.client(other), "does not trust our tls-cert"),
+        (lambda ours, other: ours.client(other), "its certificate is not of tls-client-ca"),
     ],
     ids=["no certificate", "does not trust us", "a stranger's certificate"],
 )
 async def test_failed_handshake_is_said_in_words(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, prepare: Callable[[Path], ssl.SSLContext], reason: str
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    connect: Callable[[Certificates, Certificates], ssl.SSLContext],
+    reason: str,
 ) -> None:
     """Why a sender cannot come in stands in our log, once in ten seconds however often it tries."""
     caplog.set_level(logging.WARNING)
-    tls = Files(tmp_path).server()
+    ours, other = Certificates(tmp_path), Certificates(tmp_path / "other")
+    tls = ours.server()
     async with receiving(tmp_path / "journal", tls=tls) as running:
         url = f"https://localhost:{running.http.address.port}/v1/traces"
         for _ in range(3):
             with pytest.raises(httpx.TransportError):  # blocking, as then the reason is sent before hanging up
-                await asyncio.to_thread(httpx.post, url, verify=prepare(tmp_path), trust_env=False)
+                await asyncio.to_thread(httpx.post, url, verify=connect(ours, other), trust_env=False)
     told = [text for text in caplog.messages if "TLS handshake failed" in text]
 
     assert len(told) == 1
     assert reason in told[0]
     assert tls.failures >= 3
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def _stranger(folder: Path) -> ssl.SSLContext:
-    Files(_made(folder / "other"))
-    context = ssl.create_default_context(cafile=folder / "ca.pem")
-    context.load_cert_chain(folder / "other" / "client.pem", folder / "other" / "client.key")
-    return context

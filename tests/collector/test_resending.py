@@ -16,7 +16,6 @@ from click.testing import CliRunner
 
 from blamespan.errors import ConfigError
 from blamespan_collector.command import collect
-from blamespan_collector.delivering import delivery as module
 from blamespan_collector.delivering.delivered_rows import Grace
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.file_sink import FileSink
@@ -24,29 +23,14 @@ from blamespan_collector.delivering.outbox import Outbox
 from blamespan_collector.delivering.resending import Resend, resend
 from blamespan_collector.delivering.sinks import PARTIAL, Receipt, Refused, Sink, TryAgain
 from blamespan_collector.delivering.store_sink import StoreSink
-from blamespan_collector.state.state import State
 from blamespan_collector.store import Retention, RunStore
-from blamespan_collector.wire.outgoing import Kind, Outgoing
+from blamespan_collector.wire.outgoing import Kind
 from tests.collector.fakes import request, run
+from tests.collector.outbox import enqueue
 from tests.collector.working import MemorySink, until, working
 
 BODIES = [request(run(number)).SerializeToString() for number in range(1, 9)]
 GRACE = Grace(300, 1024 * 1024)
-
-
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait a hundredth as long between attempts."""
-    monkeypatch.setattr(module, "_FIRST_DELAY_S", 0.005)
-    monkeypatch.setattr(module, "_LONGEST_DELAY_S", 0.05)
-    monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.02)
-
-
-def enqueue(folder: Path, *payloads: bytes, kind: Kind = "traces") -> None:
-    state = State(folder / "state.db", sync="normal")
-    with state.commit():
-        state.enqueue(Outgoing(kind, 4, payload) for payload in payloads)
-    state.close()
 
 
 @contextmanager

@@ -19,17 +19,15 @@ from blamespan import conventions as words
 from blamespan.otlp import request_from_json
 from blamespan.spans import Span
 from tests.collector.fakes import request, run
-from tests.collector.test_command import finished, started, use_first_step_tracer
+from tests.collector.test_command import finished, started
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals"),
+    pytest.mark.usefixtures("own_folders"),
+]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scale-out"
 RUNS = 60
-
-
-@pytest.fixture(autouse=True)
-def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_first_step_tracer(tmp_path, monkeypatch)
 
 
 def pieces() -> list[list[Span]]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import socket
-import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +14,6 @@ import grpc
 import grpc.aio
 import httpx
 import pytest
-import trustme
 from google.rpc.status_pb2 import Status
 
 from blamespan.errors import ConfigError
@@ -25,67 +23,30 @@ from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.service.metrics import Metrics, monitor_routes
 from blamespan_collector.settings import ListenAddress
-from tests.collector.fakes import request, run
-from tests.collector.receiving import receiving
-
-PROTOBUF = {"content-type": "application/x-protobuf"}
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-BODY = request(run(1)).SerializeToString()
+from tests.collector.receiving import BODY, EXPORT, PROTOBUF, Certificates, by_grpc, by_http, receiving
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA, and what it signed for a server and a client; and what a CA signed that nobody here knows."""
-    folder = tmp_path_factory.mktemp("certificates")
-    ours, theirs = trustme.CA(), trustme.CA()
-    ours.cert_pem.write_to_path(folder / "ca.pem")
-    for ca, name in ((ours, "server"), (ours, "client"), (theirs, "stranger")):
-        certificate = ca.issue_cert("localhost")
-        certificate.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
-        certificate.private_key_pem.write_to_path(folder / f"{name}.key")
-    return folder
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def _client(folder: Path, name: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=folder / "ca.pem")
-    if name:
-        context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
-    return context
-
-
-def _channel(folder: Path, name: str | None) -> grpc.ChannelCredentials:
-    key, chain = (
-        ((folder / f"{name}.key").read_bytes(), (folder / f"{name}.pem").read_bytes()) if name else (None, None)
-    )
-    return grpc.ssl_channel_credentials((folder / "ca.pem").read_bytes(), key, chain)
-
-
-@pytest.mark.parametrize(("name", "is_taken"), [("client", True), (None, False), ("stranger", False)])
-async def test_mutual_tls_asks_who_it_is(tmp_path: Path, certificates: Path, name: str | None, is_taken: bool) -> None:
+async def test_mutual_tls_asks_who_it_is(tmp_path: Path, certificates: Certificates) -> None:
     """With a client CA, only who brings a certificate of it is heard, over HTTP and gRPC."""
-    tls = ServerTls(certificates / "server.pem", certificates / "server.key", certificates / "ca.pem")
-    async with receiving(tmp_path, tls=tls) as running:
-        async with httpx.AsyncClient(verify=_client(certificates, name), trust_env=False) as client:
-            try:
-                url = f"https://localhost:{running.http.address.port}/v1/traces"
-                by_http = (await client.post(url, content=BODY, headers=PROTOBUF)).status_code == 200
-            except httpx.TransportError:
-                by_http = False
-        target = f"localhost:{running.grpc.address.port}"
-        async with grpc.aio.secure_channel(target, _channel(certificates, name)) as channel:
-            try:
-                await channel.unary_unary(EXPORT)(BODY, timeout=5)
-                by_grpc = True
-            except grpc.aio.AioRpcError:
-                by_grpc = False
+    stranger = Certificates(tmp_path / "stranger")
+    async with receiving(tmp_path / "journal", tls=certificates.server()) as running:
+        taken = [
+            (await by_http(running, certificates.client(shown)), await by_grpc(running, certificates.channel(shown)))
+            for shown in (certificates, None, stranger)
+        ]
 
-        assert (by_http, by_grpc) == (is_taken, is_taken)
-        assert len(running.entries) == 2 * is_taken
+        assert taken == [(True, True), (False, False), (False, False)]
+        assert len(running.entries) == 2
 
 
-async def test_tls_keeps_plain_text_out(tmp_path: Path, certificates: Path) -> None:
+async def test_tls_keeps_plain_text_out(tmp_path: Path, certificates: Certificates) -> None:
     """With TLS, nothing is taken without it."""
-    tls = ServerTls(certificates / "server.pem", certificates / "server.key")
+    tls = certificates.server(asks_clients=False)
     async with receiving(tmp_path, tls=tls) as running, httpx.AsyncClient(trust_env=False) as client:
         with pytest.raises(httpx.TransportError):
             await client.post(f"{running.http_url}/v1/traces", content=BODY, headers=PROTOBUF)
@@ -94,16 +55,16 @@ async def test_tls_keeps_plain_text_out(tmp_path: Path, certificates: Path) -> N
 
 
 async def test_half_a_tls_handshake_does_not_keep_its_connection(
-    tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who connects and says nothing is cut off soon; who completes the handshake is not."""
     monkeypatch.setattr("blamespan_collector.receiving.http_server._HANDSHAKE_TIMEOUT_S", 0.3)
-    tls = ServerTls(certificates / "server.pem", certificates / "server.key")
+    tls = certificates.server(asks_clients=False)
     async with receiving(tmp_path, tls=tls) as running:
         here = running.http.address
         silent, unsaid = await asyncio.open_connection(here.host, here.port)
         greeted, writer = await asyncio.open_connection(
-            here.host, here.port, ssl=_client(certificates, None), server_hostname="localhost"
+            here.host, here.port, ssl=certificates.client(None), server_hostname="localhost"
         )
         rest = await asyncio.wait_for(silent.read(), 10)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -115,12 +76,13 @@ async def test_half_a_tls_handshake_does_not_keep_its_connection(
     assert answer.startswith(b"HTTP/1.1 ")
 
 
-def test_wrong_tls_files_are_named(tmp_path: Path, certificates: Path) -> None:
+def test_wrong_tls_files_are_named(tmp_path: Path, certificates: Certificates) -> None:
     """A key of another certificate, or no certificate at all, is an error with the files' names."""
+    folder = certificates.folder
     with pytest.raises(ConfigError, match=r"server\.pem"):
-        ServerTls(certificates / "server.pem", certificates / "client.key")
+        ServerTls(folder / "server.pem", folder / "client.key")
     with pytest.raises(ConfigError, match="nowhere"):
-        ServerTls(tmp_path / "nowhere", certificates / "client.key")
+        ServerTls(tmp_path / "nowhere", folder / "client.key")
 
 
 @pytest.mark.parametrize(
@@ -203,16 +165,8 @@ def test_json_log_is_one_line_of_ascii(record: logging.LogRecord) -> None:
     assert json.loads(line)["message"] == "name \x1b]0;x\x07\r\nfaked \u202e line"
 
 
-OURS = [
-    "127.0.0.1:4318",
-    "localhost",
-    "LOCALHOST:4318",
-    "localhost.",
-    "[::1]:4318",
-    "192.0.2.7:4318",
-    "host.docker.internal",
-]
-STRANGERS = ["evil.example", "evil.example:4318", "127.0.0.1.evil.example", "localhost.evil.example", "collector", ""]
+OURS = ["127.0.0.1:4318", "LOCALHOST.", "[::1]:4318", "host.docker.internal"]
+STRANGERS = ["evil.example:4318", "localhost.evil.example", "collector", ""]
 ANSWERED, REFUSED = frozenset((200, 404)), frozenset((421,))
 BROWSER = {"origin": "http://evil.example:4318", "accept-language": "en"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,28 +9,23 @@ from typing import Any
 
 import httpx
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from blamespan.errors import ConfigError
+from blamespan_collector.journal import writer as writing
 from blamespan_collector.service import supervisor as supervising
-from blamespan_collector.service.self_tracing import OwnSpans
 from blamespan_collector.service.service import Service
 from blamespan_collector.settings import CollectorSettings, ListenAddress
 from tests.collector import fake_workers
 from tests.collector.fakes import request, run, until
-from tests.collector.serving import serving_app
+from tests.collector.receiving import PROTOBUF
 
+pytestmark = pytest.mark.usefixtures("installed_tracers")
 HERE = ListenAddress("127.0.0.1", 0)
-PROTOBUF = {"content-type": "application/x-protobuf"}
 
 
 def settings(folder: Path, **others: Any) -> CollectorSettings:
     options = {"grpc": None, "http": HERE, "out": str(folder / "out"), "drain_s": 3.0, "journal": folder / "journal"}
+    options["tracer"] = "first-step"
     return CollectorSettings(**{**options, **others})
 
 
@@ -76,11 +70,11 @@ async def test_metrics_beside_the_receiver_need_its_token(tmp_path: Path) -> Non
     assert (answers, admitted) == ([200, 200, 401], 200)
 
 
-async def test_full_journal_is_not_ready(tmp_path: Path) -> None:
+async def test_full_journal_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While requests would be refused, readiness says why; health stays."""
+    monkeypatch.setattr(writing, "_MEASURE_EVERY_S", 0.0)
     async with serving(settings(tmp_path, max_journal_bytes=400_000)) as (_, client):
         (tmp_path / "journal" / "hog").write_bytes(bytes(400_000))
-        await asyncio.sleep(0.6)  # the folder is measured every half second
         ready, health = await client.get("/readyz"), await client.get("/healthz")
 
     assert (ready.status_code, health.status_code) == (503, 200)
@@ -106,29 +100,3 @@ async def test_worker_that_dies_again_and_again_is_not_ready(tmp_path: Path, mon
 
     assert (ready.status_code, sent.status_code, again.status_code) == (503, 200, 200)
     assert "what comes is still taken" in ready.json()["reason"]
-
-
-async def test_own_spans_go_elsewhere(tmp_path: Path) -> None:
-    """One span per request taken goes to the backend that was named, and never through ourselves."""
-    got: list[ExportTraceServiceRequest] = []
-
-    async def take(asked: Request) -> Response:
-        got.append(ExportTraceServiceRequest.FromString(await asked.body()))
-        return Response(b"", media_type="application/x-protobuf")
-
-    async with serving_app(Starlette(routes=[Route("/v1/traces", take, methods=["POST"])])) as url:
-        spans = OwnSpans(url, sampled=1.0)
-        spans.record("take request", 5, {"blamespan.spans": 7})
-        await asyncio.to_thread(spans.close)
-    (group,) = got[0].resource_spans
-    (span,) = group.scope_spans[0].spans
-
-    assert (span.name, span.start_time_unix_nano, span.attributes[0].value.int_value) == ("take request", 5, 7)
-    assert "blamespan-collector" in str(group.resource)
-
-
-def test_own_spans_cannot_come_back(tmp_path: Path) -> None:
-    """Tracing itself into itself is refused: each span would cause the next."""
-    here = ListenAddress("127.0.0.1", 4318)
-    with pytest.raises(ConfigError, match="self-tracing must name another collector than this one"):
-        Service(settings(tmp_path, http=here, self_tracing="http://localhost:4318"))

@@ -37,6 +37,13 @@ def payload(spans: list[Span]) -> bytes:
     return request(spans).SerializeToString()
 
 
+async def sent(path: Path, number: int) -> None:
+    """Send a run to the store, as a collector that starts does."""
+    sink = StoreSink(path, Retention())
+    await sink.send("traces", [payload(spans) for spans in annotated(talk(number))])
+    await sink.close()
+
+
 def ids(store: RunStore, query: RunQuery | None = None) -> list[int]:
     return [int(found.trace_id, 16) for found in store.search(query)]
 
@@ -103,6 +110,13 @@ def test_spans_without_agents_are_kept_for_those_who_ask(tmp_path: Path) -> None
     )
 
 
+@pytest.fixture(scope="module")
+def three_runs(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    painters = talk(3, ("a", "b", "c", "d"), agents=("writer", "painter"), outcome="unknown")
+    path = tmp_path_factory.mktemp("three") / "runs.db"
+    return stored(path, *annotated(talk(1), talk(2, task="Count the Lamps."), painters))
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -125,18 +139,9 @@ def test_spans_without_agents_are_kept_for_those_who_ask(tmp_path: Path) -> None
         (RunQuery(limit=0), []),
     ],
 )
-def test_runs_are_found(tmp_path: Path, query: RunQuery, expected: list[int]) -> None:
+def test_runs_are_found(three_runs: RunStore, query: RunQuery, expected: list[int]) -> None:
     """Each part of a query leaves out what does not fit it, the latest run first."""
-    store = stored(
-        tmp_path / "runs.db",
-        *annotated(
-            talk(1),
-            talk(2, task="Count the Lamps."),
-            talk(3, ("a", "b", "c", "d"), agents=("writer", "painter"), outcome="unknown"),
-        ),
-    )
-
-    assert ids(store, query) == expected
+    assert ids(three_runs, query) == expected
 
 
 def test_every_run_is_on_one_page(tmp_path: Path) -> None:
@@ -155,9 +160,9 @@ def test_every_run_is_on_one_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["", "0", "8", "zz", "1" * 33, "../../etc", "\0", "\u0661"])
-def test_unknown_ids_are_no_runs(tmp_path: Path, unknown: str) -> None:
+def test_unknown_ids_are_no_runs(talked: RunStore, unknown: str) -> None:
     """What is not stored, or no id at all, is None."""
-    assert stored(tmp_path / "runs.db", *annotated(talk(1))).run(unknown) is None
+    assert talked.run(unknown) is None
 
 
 def test_extreme_values_are_stored(tmp_path: Path) -> None:
@@ -342,9 +347,7 @@ async def test_damaged_store_is_begun_anew(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8192:] = b"\x5a" * (len(data) - 8192)
     path.write_bytes(data)
-    sink = StoreSink(path, Retention())
-    await sink.send("traces", [payload(spans) for spans in annotated(talk(99))])
-    await sink.close()
+    await sent(path, 99)
 
     assert ids(RunStore(path)) == [99]
     assert (tmp_path / "runs.db.damaged").exists()
@@ -366,9 +369,7 @@ async def test_store_damaged_in_its_first_bytes_is_begun_anew(tmp_path: Path, da
     stored(path, *annotated(talk(1)))
     damaged = damage(path.read_bytes())
     path.write_bytes(damaged)
-    sink = StoreSink(path, Retention())
-    await sink.send("traces", [payload(spans) for spans in annotated(talk(99))])
-    await sink.close()
+    await sent(path, 99)
 
     assert ids(RunStore(path)) == [99]
     assert (path.parent / "runs.db.damaged").read_bytes() == damaged
@@ -381,9 +382,7 @@ async def test_store_whose_mark_alone_is_damaged_is_used(tmp_path: Path) -> None
     data = bytearray(path.read_bytes())
     data[70] ^= 1
     path.write_bytes(data)
-    sink = StoreSink(path, Retention())
-    await sink.send("traces", [payload(spans) for spans in annotated(talk(99))])
-    await sink.close()
+    await sent(path, 99)
 
     assert sorted(ids(RunStore(path))) == [1, 99]
 

@@ -78,20 +78,6 @@ async def test_worker_that_breaks_again_and_again_is_told(tmp_path: Path, monkey
     assert here.last_words == fake_workers.LAST_WORDS
 
 
-async def test_killed_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`kill -9` of the worker brings another one."""
-    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
-    messages: list[WorkerMessage] = []
-    here = supervisor(tmp_path, fake_workers.steady, messages)
-    await here.start()
-    await here.until_ready(30)
-    os.kill(messages[0]["pid"], 9)
-    await until(lambda: len({message["pid"] for message in messages if "pid" in message}) == 2, 30)
-    await here.stop(5)
-
-    assert here.restarts == 1
-
-
 async def test_worker_that_gives_up_is_not_started_again(tmp_path: Path) -> None:
     """What another start cannot mend is said, with whether a setting is to blame."""
     here = supervisor(tmp_path, fake_workers.gives_up, [])
@@ -112,18 +98,6 @@ async def test_worker_that_does_not_stop_is_ended(tmp_path: Path) -> None:
 
     assert time.monotonic() - began < 3
     assert not here.ended_in_order
-
-
-async def test_silent_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that hangs is ended, and another takes its place."""
-    monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
-    monkeypatch.setattr(supervising, "_TICK_S", 0.1)
-    here = supervisor(tmp_path, fake_workers.hangs, [])
-    await here.start()
-    await until(lambda: here.restarts > 0, 30)
-    await here.stop(0.1)
-
-    assert here.restarts > 0
 
 
 async def test_stop_before_the_worker_is_there(tmp_path: Path) -> None:

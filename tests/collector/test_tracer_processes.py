@@ -8,17 +8,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
-from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, TracerUnavailable
-from blamespan.trace import MessageActionTrace
-from blamespan.tracers import load_tracer
+from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.judging.large_runs import LargeRunsTracer
 from blamespan_collector.judging.processes import TracerProcesses
 from blamespan_collector.judging.scorer import InFlight
@@ -26,21 +24,8 @@ from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.worker.main import Worker
 from tests.collector.fakes import FirstStepTracer, run
 from tests.collector.working import MemorySink, until, working
-from tests.tracer_model.runs import trace
 
-
-class Odd(FirstStepTracer):
-    """Does what its task says: prints, raises, ends its process or hangs."""
-
-    def attribute(self, traces: Sequence[MessageActionTrace]) -> list[Attribution]:
-        for each in traces:
-            if each.task == "print":
-                print("in between")  # noqa: T201  # what is tested
-            elif each.task == "end":
-                os._exit(3)
-            elif each.task == "hang":
-                time.sleep(60)
-        return super().attribute(traces)
+pytestmark = pytest.mark.usefixtures("installed_tracers")
 
 
 @contextmanager
@@ -52,36 +37,24 @@ def processes(name: str, count: int) -> Iterator[TracerProcesses]:
         tracer.close()
 
 
-@pytest.fixture
-def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Install `Odd` for processes that start now."""
-    about = tmp_path / "odd_tracer-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-tracer\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[blamespan.tracers]\nodd = tests.collector.test_tracer_processes:Odd\n")
-    here = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    monkeypatch.setenv("PYTHONPATH", here)
-    return "odd"
-
-
 def asking(task: str, count: int = 1) -> list[MessageActionTrace]:
-    said = (("solver", "12 + 30 = 43"), ("checker", "Right, 43."))
-    return [trace(*said, task=task, number=number + 1) for number in range(count)]
+    steps = tuple(Step(index, f"{index + 1:016x}", "agent", content="12 + 30 = 43") for index in range(2))
+    agents = (Agent("agent"),)
+    return [MessageActionTrace(f"{n + 1:032x}", task=task, steps=steps, agents=agents) for n in range(count)]
 
 
-@pytest.mark.parametrize("runs", [1, 2, 7])
-def test_verdicts_are_those_of_one_process_in_order(runs: int) -> None:
+def test_verdicts_are_those_of_one_process_in_order() -> None:
     """However many share a batch, and also where there are fewer runs than processes."""
-    traces = asking("Add 12 and 30.", runs)
-    with processes("checks", 3) as tracer:
-        assert tracer.identity == load_tracer("checks").identity
-        assert tracer.attribute(traces) == load_tracer("checks").attribute(traces)
-        assert tracer.attribute([]) == []
+    with processes("first-step", 3) as tracer:
+        assert tracer.identity == FirstStepTracer.identity
+        for runs in (0, 1, 2, 7):
+            traces = asking("Add 12 and 30.", runs)
+            assert tracer.attribute(traces) == FirstStepTracer().attribute(traces)
 
 
-def test_what_a_tracer_prints_and_raises_spoils_no_verdict(odd: str) -> None:
+def test_what_a_tracer_prints_and_raises_spoils_no_verdict() -> None:
     """A line on its standard output is no answer; an error names itself, and the next batch is answered."""
-    with processes(odd, 2) as tracer:
+    with processes("odd", 2) as tracer:
         assert len(tracer.attribute(asking("print", 3))) == 3
         with pytest.raises(TracerUnavailable, match="cannot read"):
             tracer.attribute([*asking("add"), *asking("poison")])
@@ -95,9 +68,9 @@ def test_tracer_that_is_not_there_is_refused() -> None:
         TracerProcesses("nobody", 2)
 
 
-def test_run_that_takes_a_process_down_is_remembered(odd: str, tmp_path: Path) -> None:
+def test_run_that_takes_a_process_down_is_remembered(tmp_path: Path) -> None:
     """The worker ends as if the run had taken it down itself, and the next one knows which runs were being judged."""
-    with processes(odd, 2) as tracer, working(tmp_path, MemorySink(), tracer=tracer, stop_s=0) as one:
+    with processes("odd", 2) as tracer, working(tmp_path, MemorySink(), tracer=tracer, stop_s=0) as one:
         one.take(run(1, task="end"))
         until(lambda: one.failure)
 
@@ -107,19 +80,19 @@ def test_run_that_takes_a_process_down_is_remembered(odd: str, tmp_path: Path) -
 
 def test_collector_that_is_told_so_judges_in_processes(tmp_path: Path) -> None:
     """What goes on is what one process says, and the processes end with the worker."""
-    settings = CollectorSettings(journal=tmp_path, out="-", tracer="checks", tracer_processes=2)
+    settings = CollectorSettings(journal=tmp_path, out="-", tracer="first-step", tracer_processes=2)
     worker = Worker(settings, sinks=[MemorySink()])
     tracer = worker._tracer
     assert isinstance(tracer, TracerProcesses)
-    assert tracer.attribute(asking("add")) == load_tracer("checks").attribute(asking("add"))
+    assert tracer.attribute(asking("add")) == FirstStepTracer().attribute(asking("add"))
 
     worker.close()
     assert [process.returncode for process in tracer._processes] == [0, 0]
 
 
 @contextmanager
-def for_large_runs(name: str, max_s: float = 60.0) -> Iterator[LargeRunsTracer]:
-    tracer = LargeRunsTracer(name, FirstStepTracer.identity, max_s)
+def for_large_runs(max_s: float = 60.0) -> Iterator[LargeRunsTracer]:
+    tracer = LargeRunsTracer("odd", FirstStepTracer.identity, max_s)
     try:
         yield tracer
     finally:
@@ -131,11 +104,11 @@ def pids_of_children() -> set[int]:
     return {child.pid for child in psutil.Process().children()}
 
 
-def test_tracer_of_large_runs_is_there_only_while_it_is_asked(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracer_of_large_runs_is_there_only_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process before the first run, one that yields for several, none when there was nothing to do for a while."""
     monkeypatch.setattr("blamespan_collector.judging.large_runs._REST_AFTER_S", 0.3)
     before = pids_of_children()
-    with for_large_runs(odd) as tracer:
+    with for_large_runs() as tracer:
         assert not pids_of_children() - before
         [verdict] = tracer.attribute(asking("add"))
         [pid] = pids_of_children() - before
@@ -149,19 +122,19 @@ def test_tracer_of_large_runs_is_there_only_while_it_is_asked(odd: str, monkeypa
 
 
 @pytest.mark.parametrize(("task", "max_s"), [("end", 60.0), ("hang", 0.3)])
-def test_large_run_that_ends_its_process_spoils_no_other(odd: str, task: str, max_s: float) -> None:
+def test_large_run_that_ends_its_process_spoils_no_other(task: str, max_s: float) -> None:
     """It goes without a verdict, ended or too slow; the next one has a process again."""
-    with for_large_runs(odd, max_s) as tracer:
+    with for_large_runs(max_s) as tracer:
         with pytest.raises(TracerUnavailable, match="a process that ended with the run"):
             tracer.attribute(asking(task))
 
         assert len(tracer.attribute(asking("add"))) == 1
 
 
-def test_worker_does_not_wait_for_a_large_run_when_it_ends(odd: str) -> None:
+def test_worker_does_not_wait_for_a_large_run_when_it_ends() -> None:
     """Closed in the middle of a run, the tracer ends at once and starts no process any more."""
     errors: list[BaseException] = []
-    with for_large_runs(odd) as tracer:
+    with for_large_runs() as tracer:
         tracer.attribute(asking("add"))
 
         def hang() -> None:
@@ -182,16 +155,16 @@ def test_worker_does_not_wait_for_a_large_run_when_it_ends(odd: str) -> None:
 
 
 PARENT = """
-import sys, time
+from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.judging.processes import TracerProcesses
-from tests.collector.test_tracer_processes import asking
 tracer = TracerProcesses("odd", 2)
 print(*(process.pid for process in tracer._processes), flush=True)
-tracer.attribute(asking("hang", 2))
+hanging = MessageActionTrace("1", task="hang", steps=(Step(0, "1", "agent"),), agents=(Agent("agent"),))
+tracer.attribute([hanging, hanging])
 """
 
 
-def test_processes_end_with_who_started_them_whatever_they_are_at(odd: str) -> None:
+def test_processes_end_with_who_started_them_whatever_they_are_at() -> None:
     """After `kill -9` nobody is left, also of those in the middle of a run."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

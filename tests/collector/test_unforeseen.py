@@ -15,19 +15,16 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from blamespan.errors import ConfigError, MalformedSpan
-from blamespan_collector.delivering import delivery as module
-from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.file_sink import FileSink
 from blamespan_collector.delivering.outbox import Outbox
-from blamespan_collector.delivering.sinks import Sink
 from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.journal.entries import NewEntry, SpanKey, pack_keys
-from blamespan_collector.state.state import State
 from blamespan_collector.store import Retention, RunStore, run_writer
 from blamespan_collector.store.schema import move_aside
-from blamespan_collector.wire.outgoing import Kind, Outgoing
+from blamespan_collector.wire.outgoing import Kind
 from blamespan_collector.wire.protobuf import delimit, tag_of
 from tests.collector.fakes import request, run
+from tests.collector.outbox import delivered, enqueue, set_aside
 from tests.collector.working import MemorySink, until, working
 
 BODIES = [request(run(number)).SerializeToString() for number in range(1, 6)]
@@ -46,41 +43,12 @@ def poison(levels: int = 60, attributes: int = 9) -> bytes:
     return delimit(0x0A, delimit(0x12, delimit(0x12, span)))
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait a hundredth as long between attempts."""
-    monkeypatch.setattr(module, "_FIRST_DELAY_S", 0.005)
-    monkeypatch.setattr(module, "_LONGEST_DELAY_S", 0.05)
-
-
-def enqueue(folder: Path, payloads: Sequence[bytes], kind: Kind = "traces") -> None:
-    state = State(folder / "state.db", sync="normal")
-    with state.commit():
-        state.enqueue(Outgoing(kind, 1, payload) for payload in payloads)
-    state.close()
-
-
-def delivered(folder: Path, *sinks: Sink) -> Delivery:
-    """Deliver what is in the outbox of *folder*."""
-    delivery = Delivery(lambda all_: Outbox(folder / "state.db", all_, sync="normal"), sinks)
-    delivery.start()
-    until(lambda: delivery.failure or not any(counts.waiting for counts in delivery.counts.values()))
-    delivery.stop(5)
-    assert delivery.failure is None
-    return delivery
-
-
-def set_aside(folder: Path) -> list[tuple[str, str, bytes]]:
-    with sqlite3.connect(folder / "state.db") as database:
-        return database.execute("SELECT sink, reason, payload FROM set_aside ORDER BY row").fetchall()
-
-
 def test_payload_that_a_file_cannot_hold_is_set_aside_alone(tmp_path: Path) -> None:
     """A request nested deeper than OTLP-JSON's writer reads goes aside; the lines before and after it are written."""
     path = tmp_path / "out.jsonl"
-    enqueue(tmp_path, [BODIES[0], poison(), *BODIES[1:]])
+    enqueue(tmp_path, BODIES[0], poison(), *BODIES[1:], spans=1)
     delivery = delivered(tmp_path, FileSink(str(path)))
-    ((sink, reason, payload),) = set_aside(tmp_path)
+    ((sink, reason, payload),) = set_aside(tmp_path, "sink, reason, payload")
 
     lines = [json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"] for line in path.read_text().splitlines()]
     assert [spans[0]["traceId"] for spans in lines] == [f"{number:032x}" for number in range(1, 6)]
@@ -91,10 +59,10 @@ def test_payload_that_a_file_cannot_hold_is_set_aside_alone(tmp_path: Path) -> N
 def test_start_is_not_kept_by_what_was_to_be_written_next(tmp_path: Path) -> None:
     """Looking for lines that were written but not noted passes over what can be no line; none comes twice."""
     path = tmp_path / "out.jsonl"
-    enqueue(tmp_path, [BODIES[0]])
+    enqueue(tmp_path, BODIES[0])
     delivered(tmp_path, FileSink(str(path)))
     first = path.read_bytes()
-    enqueue(tmp_path, [poison(), *BODIES[1:3]])
+    enqueue(tmp_path, poison(), *BODIES[1:3])
     sink = FileSink(str(path))
     sink._write("traces", [BODIES[1]])  # and killed before it was noted
     asyncio.run(sink.close())
@@ -131,9 +99,9 @@ def test_whatever_a_sink_raises_costs_one_item(
     caplog.set_level(logging.CRITICAL, "blamespan.collector")  # half a surrogate pair in a report ends the suite
     sink = MemorySink("breaks", fails=lambda _, payloads: error if BODIES[2] in payloads else None)
     other = MemorySink("works")
-    enqueue(tmp_path, BODIES)
+    enqueue(tmp_path, *BODIES)
     delivered(tmp_path, sink, other)
-    ((name, reason, payload),) = set_aside(tmp_path)
+    ((name, reason, payload),) = set_aside(tmp_path, "sink, reason, payload")
 
     assert [payload for _, payload in sink.payloads] == [*BODIES[:2], *BODIES[3:]]
     assert [payload for _, payload in other.payloads] == BODIES
@@ -145,10 +113,10 @@ def test_certificates_that_are_not_there_are_waited_for(tmp_path: Path) -> None:
     """A setting that is wrong speaks of us, not of the batch: nothing is set aside."""
     errors = iter([ConfigError("expected PEM files")] * 20)
     sink = MemorySink(fails=lambda *_: next(errors, None))
-    enqueue(tmp_path, BODIES)
+    enqueue(tmp_path, *BODIES)
     delivered(tmp_path, sink)
 
-    assert ([payload for _, payload in sink.payloads], set_aside(tmp_path)) == (BODIES, [])
+    assert ([payload for _, payload in sink.payloads], set_aside(tmp_path, "sink, reason, payload")) == (BODIES, [])
 
 
 def test_lane_outlives_a_failure_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +134,7 @@ def test_lane_outlives_a_failure_of_its_own(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Outbox, "next", fail_at_first)
     sink = MemorySink()
     monkeypatch.setattr(sink, "resume", lambda _: delivery_began.set())
-    enqueue(tmp_path, BODIES)
+    enqueue(tmp_path, *BODIES)
     delivered(tmp_path, sink)
 
     assert [payload for _, payload in sink.payloads] == BODIES
@@ -180,7 +148,7 @@ def test_sink_that_cannot_go_on_where_it_ended_begins_anew(tmp_path: Path, monke
 
     sink, other = MemorySink("breaks"), MemorySink("works")
     monkeypatch.setattr(sink, "resume", break_down)
-    enqueue(tmp_path, BODIES)
+    enqueue(tmp_path, *BODIES)
     delivered(tmp_path, sink, other)
 
     assert len(sink.payloads) == len(other.payloads) == len(BODIES)
@@ -190,7 +158,7 @@ def test_sink_that_cannot_go_on_where_it_ended_begins_anew(tmp_path: Path, monke
 def test_worker_lives_through_poison_in_the_outbox(tmp_path: Path, signal: Kind) -> None:
     """With a file and a store beside each other, what neither can read ends no process and holds up nothing."""
     (tmp_path / "journal").mkdir()
-    enqueue(tmp_path / "journal", [poison(), b"\xff\xff", b"", poison(2_000)], signal)
+    enqueue(tmp_path / "journal", poison(), b"\xff\xff", b"", poison(2_000), kind=signal)
     store = StoreSink(tmp_path / "runs.db", Retention(), sync="normal")
     memory = MemorySink()
     with working(tmp_path / "journal", FileSink(str(tmp_path / "out")), store, memory) as worker:

@@ -214,7 +214,7 @@ class SlowOnLargeRuns(SlowTracer):
 def test_large_run_holds_up_no_small_one(tmp_path: Path, deadline_s: float) -> None:
     """While a large run is attributed, also past its deadline, small ones get their verdicts in place; then it does."""
     sink, tracer = MemorySink(), SlowOnLargeRuns()
-    with working(tmp_path, sink, tracer=tracer, deadline_s=deadline_s, max_forward_bytes=16 * 1024 * 1024) as one:
+    with working(tmp_path, sink, tracer=tracer, deadline_s=deadline_s) as one:
         one.take(run(1, steps=600))
         until(lambda: one.worker._flow.queue.waiting_traces)
         for number in (2, 3, 4):

@@ -163,5 +163,6 @@ def until(condition: Callable[[], object], timeout_s: float = 15) -> None:
     """Wait until *condition* () is true."""
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
+        if time.monotonic() > deadline:
+            raise TimeoutError("it did not come true in time")
         time.sleep(0.01)

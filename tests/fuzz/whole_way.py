@@ -35,8 +35,7 @@ from blamespan_collector.delivering.evaluation_sinks import _log_request
 from blamespan_collector.delivering.file_sink import line
 from blamespan_collector.jaeger import jaeger_routes
 from blamespan_collector.journal import NewEntry
-from blamespan_collector.journal.entries import unpack_keys
-from blamespan_collector.journal.items import divide_items
+from blamespan_collector.journal.entries import divide_items, unpack_keys
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.judging.scorer import InFlight, JudgingTask, Scorer, outgoing_raw
 from blamespan_collector.page import page_application

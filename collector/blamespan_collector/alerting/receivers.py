@@ -217,9 +217,7 @@ def receivers(settings: CollectorSettings) -> list[Receiver]:
         counts[kind] += 1
         name = kind if counts[kind] == 1 else f"{kind} {counts[kind]}"
         made.append(AppriseReceiver(url, name, page_link(settings)))
-    access = BackendAccess(
-        settings.headers, settings.forward_ca, settings.forward_cert, settings.forward_key, settings.max_forward_bytes
-    )
+    access = BackendAccess.of(settings)
     return [*made, *(LogReceiver(url, access) for url in settings.evaluations)]
 
 

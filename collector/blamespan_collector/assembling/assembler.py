@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol
 
-from blamespan_collector.assembling.open_trace import OpenTrace
-from blamespan_collector.assembling.parts import Arrival, Item, Reason, Released, TracePart
+from blamespan_collector.assembling.parts import Arrival, Item, OpenTrace, Reason, Released, TracePart
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
 from blamespan_collector.settings import Limits
 

@@ -26,6 +26,7 @@ from blamespan.http_client import (
     TransportError,
 )
 from blamespan_collector.delivering.sinks import Refused, TryAgain
+from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.stamps import Stamps
 from blamespan_collector.wire.outgoing import Kind
 
@@ -96,14 +97,17 @@ class BackendAccess:
         ca: Certificates (PEM) to trust instead of the system's.
         cert: Certificate (PEM) that we show.
         key: Its key (PEM).
-        max_bytes: Largest request sent.
     """
 
     headers: tuple[tuple[str, str], ...] = ()
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
-    max_bytes: int = MAX_BATCH_BYTES
+
+    @classmethod
+    def of(cls, settings: CollectorSettings) -> BackendAccess:
+        """Come there as the settings say."""
+        return cls(settings.headers, settings.forward_ca, settings.forward_cert, settings.forward_key)
 
     @property
     def files(self) -> tuple[Path | None, ...]:

@@ -20,13 +20,7 @@ def destinations(settings: CollectorSettings) -> list[Sink]:
     Raises:
         ConfigError: if one cannot be what it is told to be.
     """
-    access = BackendAccess(
-        settings.headers,
-        settings.forward_ca,
-        settings.forward_cert,
-        settings.forward_key,
-        settings.max_forward_bytes,
-    )
+    access = BackendAccess.of(settings)
     sinks: list[Sink] = [forwarder(url, access) for url in settings.forward]
     if settings.out:
         sinks.append(FileSink(settings.out, is_durable=settings.journal_sync == "full"))

@@ -21,6 +21,7 @@ from blamespan.annotate import cut
 from blamespan.errors import ConfigError
 from blamespan.http_client import HttpResponse
 from blamespan_collector.delivering.backend import (
+    MAX_BATCH_BYTES,
     RULE,
     AttemptLimit,
     BackendAccess,
@@ -100,11 +101,12 @@ class HttpForwarder(Remote):
         urls: Where each kind goes.
     """
 
+    max_bytes = MAX_BATCH_BYTES
+
     def __init__(self, parts: SplitResult, access: BackendAccess, urls: Mapping[Kind, str]) -> None:
         self._urls = dict(urls)
         self.name = public_name(parts)
         self.kinds = frozenset(urls)
-        self.max_bytes = access.max_bytes
         self._limits = {kind: AttemptLimit() for kind in urls}
         self._is_near = ListenAddress(parts.hostname or "", 1).is_loopback
         own = {"content-type": "application/x-protobuf", "user-agent": "blamespan-collector"}
@@ -155,11 +157,12 @@ class HttpForwarder(Remote):
 class GrpcForwarder(Remote):
     """OTLP/gRPC, gzipped where it leaves the machine."""
 
+    max_bytes = MAX_BATCH_BYTES
+
     def __init__(self, parts: SplitResult, access: BackendAccess, kinds: frozenset[Kind]) -> None:
         target = parts.netloc.rpartition("@")[2]
         self.name = f"{parts.scheme}://{target}"
         self.kinds = kinds
-        self.max_bytes = access.max_bytes
         self._metadata = tuple((key.lower(), value) for key, value in access.headers)
         self._compression = (
             grpc.Compression.NoCompression

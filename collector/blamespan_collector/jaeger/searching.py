@@ -13,10 +13,9 @@ from typing import TypeAlias
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from blamespan.annotate import cut
-from blamespan_collector.jaeger.conversion import JsonObject, groups_of, without_repeats
+from blamespan_collector.jaeger.conversion import JsonObject, groups_of, summarize_trace, without_repeats
 from blamespan_collector.jaeger.matching import MAX_NAME_BYTES, Matcher
 from blamespan_collector.jaeger.query import TraceQuery
-from blamespan_collector.jaeger.summaries import summarize_trace
 from blamespan_collector.jaeger.tags import NO_SERVICE_NAME, service_name
 from blamespan_collector.store import RunQuery, RunStore, StoreUnavailable
 

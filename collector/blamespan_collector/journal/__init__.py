@@ -22,7 +22,8 @@ from blamespan_collector.journal.errors import JournalError, JournalFull, Journa
 from blamespan_collector.journal.folder import FolderLock, folder_bytes, has_room, segments
 from blamespan_collector.journal.reader import JournalReader
 from blamespan_collector.journal.segment import Damage
-from blamespan_collector.journal.writer import JournalWriter, Sync
+from blamespan_collector.journal.writer import JournalWriter
+from blamespan_collector.settings import Sync
 
 __all__ = [
     "PARENT_IS_REMOTE",

@@ -30,7 +30,7 @@ _OLD_SEGMENT = re.compile(r"\d{10}\.db")
 """Of version 1, whose segments were SQLite files."""
 _PROBE_BYTES = 1024 * 1024
 """More than SQLite needs to open its files."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 """Only whoever started us can mend these; what else a disk says may pass."""
 _LAST = struct.Struct(">QI")
@@ -166,7 +166,7 @@ def has_room(folder: Path) -> bool:
             probe.flush()
             os.fsync(probe.fileno())
     except OSError as error:
-        return error.errno not in _NO_ROOM
+        return error.errno not in NO_ROOM
     return True
 
 
@@ -259,7 +259,7 @@ def _lock(path: Path, wait_s: float) -> sqlite3.Connection:
 
 
 def _unusable(folder: Path, error: Exception) -> JournalError:
-    if getattr(error, "errno", None) in _NO_ROOM or not has_room(folder):
+    if getattr(error, "errno", None) in NO_ROOM or not has_room(folder):
         return JournalUnavailable(f"the disk of the journal {str(folder)!r} is full: {error}. Make room on it")
     is_ours = os.access(folder, os.R_OK | os.W_OK | os.X_OK) and folder.is_dir()
     if is_ours and getattr(error, "errno", None) not in _NOT_OURS:

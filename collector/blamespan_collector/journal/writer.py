@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -14,12 +13,12 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from blamespan_collector.journal.entries import NewEntry, Position
 from blamespan_collector.journal.errors import JournalFull, JournalUnavailable
 from blamespan_collector.journal.folder import (
     LARGEST_SEGMENT,
+    NO_ROOM,
     check_version,
     delete,
     folder_bytes,
@@ -34,10 +33,7 @@ from blamespan_collector.journal.folder import (
 from blamespan_collector.journal.log import HEADER_BYTES, new_marker, pack_header, pack_record, span_count
 from blamespan_collector.journal.mark import Mark, MarkFile, write_all
 from blamespan_collector.journal.segment import marker_of
-
-Sync: TypeAlias = Literal["full", "normal"]
-"""`full`: on the disk before it is acknowledged. `normal`: handed to the system; it survives `kill -9`, but not a
-power cut."""
+from blamespan_collector.settings import Sync
 
 _logger = logging.getLogger("blamespan.collector")
 
@@ -54,7 +50,6 @@ _QUICK_ATTEMPTS = 8
 _SLOW_S = 5.0
 """A commit that takes longer is told to who asks whether we work."""
 _GROUP_BYTES = 16 * _MIB
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
@@ -343,7 +338,7 @@ class JournalWriter:
 
 
 def _refusal_of(error: OSError) -> JournalFull | JournalUnavailable:
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM:
         return JournalFull("the journal's disk is full. Send this again later")
     return JournalUnavailable(f"the journal could not be written: {error}. Send this again later")
 

@@ -19,7 +19,7 @@ from blamespan.otlp.logs import EventsOfSpans, message_events, with_events
 from blamespan.pipeline import AttributedTrace
 from blamespan.spans import Span, SpanEvent
 from blamespan_collector.assembling.parts import TracePart
-from blamespan_collector.journal.items import divide_items
+from blamespan_collector.journal.entries import divide_items
 from blamespan_collector.judging.annotator import Annotator
 from blamespan_collector.wire.evaluations import evaluations, write_evaluations
 from blamespan_collector.wire.outgoing import Kind, Outgoing

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from blamespan.errors import BlamespanError, MalformedSpan
 from blamespan_collector.journal import JournalFull, JournalUnavailable, JournalWriter, Position
-from blamespan_collector.receiving.broken_requests import BrokenRequests
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestReader
 from blamespan_collector.receiving.signals import ExportResponse, OtlpService
 
@@ -21,6 +21,8 @@ _logger = logging.getLogger("blamespan.collector")
 _READ_BESIDE_BYTES = 512 * 1024
 """Larger bodies are read in a thread, so that others need not wait for them."""
 _RETRY_AFTER_S = 5
+_MOST_BROKEN = 100
+_MOST_BROKEN_BYTES = 256 * 1024 * 1024
 
 
 class Busy(BlamespanError):
@@ -52,10 +54,34 @@ class IntakeCounts:
     metrics_requests: int = 0
 
 
-class _Spans(Protocol):
-    """Records the collector's own spans, or nothing."""
+class BrokenRequests:
+    """A folder of request bodies, each beside a JSON file that says what happened.
 
-    def record(self, name: str, start_ns: int, attributes: dict[str, str | int]) -> None: ...
+    Bounded by number and size: past it a request is counted and logged, but not kept.
+
+    Args:
+        folder: Made when the first one comes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, body: bytes, about: Mapping[str, str]) -> Path | None:
+        """Keep *body* with what is known *about* it; the same body once. Returns where; None where it was not kept."""
+        path = self._folder / f"{hashlib.sha256(body).hexdigest()[:16]}.bin"
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files = list(self._folder.glob("*.bin"))
+            used_bytes = sum(file.stat().st_size for file in files)
+            if path not in files and (len(files) >= _MOST_BROKEN or used_bytes + len(body) > _MOST_BROKEN_BYTES):
+                _logger.error("%r is full: a request that broke us was not kept", str(self._folder))
+                return None
+            path.write_bytes(body)
+            path.with_suffix(".json").write_text(json.dumps(dict(about), indent=2), encoding="utf-8")
+        except OSError as error:
+            _logger.error("a request that broke us could not be kept: %s", error)
+            return None
+        return path
 
 
 class Intake:
@@ -66,7 +92,6 @@ class Intake:
         reader: Reads bodies.
         broken: Folder for requests that break us.
         on_written: Told where the journal ends, after each commit.
-        own_spans: Gets one span per request.
     """
 
     def __init__(
@@ -76,13 +101,11 @@ class Intake:
         broken: Path,
         *,
         on_written: Callable[[Position], None] = lambda _: None,
-        own_spans: _Spans | None = None,
     ) -> None:
         self._writer = writer
         self._reader = reader
         self._set_aside = BrokenRequests(broken)
         self._on_written = on_written
-        self._own_spans = own_spans
         self._is_stopping = False
         self.counts = IntakeCounts()
 
@@ -134,9 +157,6 @@ class Intake:
         except Exception as error:
             raise self._broken_by(service, body, encoding, error) from error
         self._count(request)
-        if self._own_spans is not None:
-            about: dict[str, str | int] = {"blamespan.signal": service.signal, "blamespan.spans": request.spans}
-            self._own_spans.record("take request", start_ns, about)
         return request.response()
 
     async def _read(self, service: OtlpService, body: bytes, encoding: Encoding, now_ns: int) -> Request:

@@ -9,7 +9,6 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 
@@ -27,7 +26,6 @@ from blamespan_collector.receiving.request_reader import RequestLimits, RequestR
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.service.metrics import Metrics, monitor_routes
-from blamespan_collector.service.self_tracing import OwnSpans
 from blamespan_collector.service.supervisor import Supervisor
 from blamespan_collector.settings import DEFAULT_PAGE, CannotListen, CollectorSettings, ListenAddress
 from blamespan_collector.store import RunStore
@@ -72,13 +70,12 @@ class Service:
         settings: What to do.
 
     Raises:
-        ConfigError: if a file of TLS is wrong, or the own spans would come back to us.
+        ConfigError: if a file of TLS is wrong.
         JournalError: if another collector uses the journal's folder, or it cannot be used.
         CannotListen: if an address cannot be listened on.
     """
 
     def __init__(self, settings: CollectorSettings) -> None:
-        _check_self_tracing(settings)
         self._settings = settings
         tls, tokens = ServerTls.of(settings), BearerTokens(settings.tokens)
         self._renewal = Renewal(settings, tokens, tls)
@@ -86,13 +83,11 @@ class Service:
         self._lock = FolderLock(settings.journal, "intake", wait_s=_PREDECESSOR_S)
         self._writer = JournalWriter(settings.journal, sync=settings.journal_sync, max_bytes=settings.max_journal_bytes)
         self._supervisor = Supervisor(settings, self._hear)
-        self._own_spans = OwnSpans(settings.self_tracing) if settings.self_tracing else None
         self._intake = Intake(
             self._writer,
             RequestReader(RequestLimits(settings.max_request_spans, settings.max_span_attributes)),
             settings.journal / "refused",
             on_written=self._supervisor.wake,
-            own_spans=self._own_spans,
         )
         self._metrics = Metrics(self._intake.counts, self._gauges)
         self._servers = self._listen(tls, tokens)
@@ -141,8 +136,6 @@ class Service:
         await asyncio.gather(*(server.stop() for server in self._servers.values()))
         await asyncio.to_thread(self._writer.close)
         await self._supervisor.stop(self._settings.drain_s)
-        if self._own_spans is not None:
-            await asyncio.to_thread(self._own_spans.close)
         self._lock.release()
         return self._sum_up()
 
@@ -280,11 +273,3 @@ def _warn_of_open_doors(settings: CollectorSettings) -> None:
             )
     if settings.page and not settings.page.is_loopback:
         _logger.warning("--page %s shows runs to anybody who reaches it: put a proxy before it", settings.page)
-
-
-def _check_self_tracing(settings: CollectorSettings) -> None:
-    """Refuse to send our own spans to ourselves: each would cause the next."""
-    parts = urlsplit(settings.self_tracing or "")
-    ours = {address.port for address in (settings.grpc, settings.http, settings.monitor) if address}
-    if parts.port in ours and ListenAddress(parts.hostname or "", 0).is_loopback:
-        raise ConfigError(f"self-tracing must name another collector than this one, got {settings.self_tracing!r}")

@@ -33,9 +33,16 @@ from typing import Literal
 
 from blamespan import sqlite_files
 from blamespan_collector.assembling.parts import Released
-from blamespan_collector.journal.entries import KEY_BYTES, Content, Entry, unpack_keys
+from blamespan_collector.journal.entries import (
+    KEY_BYTES,
+    Content,
+    Entry,
+    holds_events,
+    item_of,
+    unpack_keys,
+    unpack_position,
+)
 from blamespan_collector.journal.errors import JournalUnavailable, JournalUnreadable
-from blamespan_collector.journal.items import holds_events, item_of, unpack_position
 from blamespan_collector.wire.outgoing import Outgoing
 
 _logger = logging.getLogger("blamespan.collector")

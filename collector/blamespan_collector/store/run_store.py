@@ -14,10 +14,10 @@ from blamespan.spans import Span
 from blamespan.trace import Outcome
 from blamespan_collector.store.incidents import COLUMNS as INCIDENT_COLUMNS
 from blamespan_collector.store.incidents import Incident, IncidentState, VersionCount, incident_of
-from blamespan_collector.store.reading import read_what_can_be
 from blamespan_collector.store.records import RunQuery, RunSummary, StoredRun
 from blamespan_collector.store.rows import COLUMNS, condition, summary_of
 from blamespan_collector.store.schema import StoreMismatch, StoreUnavailable, open_to_read
+from blamespan_collector.wire.raw_spans import read_what_can_be
 
 _MOST = 10_000
 _SELECTED = f"row, {', '.join(COLUMNS)}"

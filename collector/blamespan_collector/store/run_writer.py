@@ -20,11 +20,10 @@ from blamespan.annotate import cut, is_verdict
 from blamespan.spans import Span
 from blamespan.sqlite_files import is_full, transaction
 from blamespan_collector.store.incidents import IncidentRule, close_quiet, count_run
-from blamespan_collector.store.reading import read_what_can_be
 from blamespan_collector.store.rows import COLUMNS, row_of, summary_of
 from blamespan_collector.store.schema import open_to_write
 from blamespan_collector.store.summary import merged, service_of, summarize
-from blamespan_collector.wire.raw_spans import RawSpan, request
+from blamespan_collector.wire.raw_spans import RawSpan, read_what_can_be, request
 
 _FAST = 1
 """zlib's level: spans are text, and take a fifth of their size even so."""

@@ -7,6 +7,7 @@ touched stays byte for byte what the sender wrote, also fields of OTLP versions 
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from blamespan.otlp.proto import mapping, read_span, write_attributes
 from blamespan.spans import Attributes, Scope, Span
 from blamespan.trace import AttributeValue
 from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, delimit, split, tag_of
+
+_logger = logging.getLogger("blamespan.collector")
 
 _GROUP = tag_of(1)
 _SCOPE = _SPAN = _SPAN_ID = tag_of(2)
@@ -224,3 +227,24 @@ def _without(data: bytes, keys: Container[str]) -> bytes:
 def _span_id(data: bytes) -> bytes:
     fields, _ = split(data, 0, len(data), _SPAN_ID, FieldBudget(sys.maxsize))
     return data[fields[-1].content : fields[-1].end] if fields else b""  # the last one counts, as in protobuf
+
+
+def read_what_can_be(payload: bytes) -> list[tuple[RawSpan, Span]]:
+    """Read a serialised `ExportTraceServiceRequest`; a span that cannot be read is left out, and told to the log."""
+    try:
+        every = list(raw_spans(payload))
+    except MalformedSpan as error:
+        _logger.warning("spans cannot be shown: %s", error)
+        return []
+    try:
+        return list(zip(every, read(every), strict=True))
+    except MalformedSpan:  # one of them is to blame: each alone, then
+        return [(raw, span) for raw in every for span in _alone(raw)]
+
+
+def _alone(raw: RawSpan) -> list[Span]:
+    try:
+        return read([raw])
+    except MalformedSpan as error:
+        _logger.warning("a span cannot be shown: %s", error)
+        return []

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 from blamespan import sqlite_files
 from blamespan_collector.assembling.parts import Released, TracePart
 from blamespan_collector.journal import Position
-from blamespan_collector.journal.items import pack_position
+from blamespan_collector.journal.entries import pack_position
 from blamespan_collector.state.state import Record, State
 from blamespan_collector.wire.outgoing import Outgoing
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from blamespan_collector.assembling.assembler import Assembler
 from blamespan_collector.assembling.parts import Arrival, Released, TracePart
 from blamespan_collector.journal import Entry
-from blamespan_collector.journal.items import item_of
+from blamespan_collector.journal.entries import item_of
 from blamespan_collector.judging.scorer import Scored
 from blamespan_collector.settings import Limits
 from blamespan_collector.state.state import Record, State

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from blamespan_collector.journal import Damage, Entry, JournalReader, Position
-from blamespan_collector.journal.items import item_of, unpack_position
+from blamespan_collector.journal.entries import item_of, unpack_position
 from blamespan_collector.state.state import State
 from blamespan_collector.worker.commits import PASSED, Wait, retry_disk
 from blamespan_collector.worker.counts import WorkerCounts

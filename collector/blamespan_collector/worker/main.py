@@ -27,6 +27,7 @@ from blamespan.errors import BlamespanError, ConfigError
 from blamespan.tracers import AskingTracer, Tracer, load_maker, load_tracer, split_tracer
 from blamespan_collector.alerting.alerting import Alerting
 from blamespan_collector.alerting.receivers import receivers
+from blamespan_collector.delivering.backend import MAX_BATCH_BYTES
 from blamespan_collector.delivering.delivered_rows import Grace
 from blamespan_collector.delivering.delivery import Delivery
 from blamespan_collector.delivering.destinations import destinations
@@ -71,6 +72,7 @@ _KEPT_TRACES = 1_000_000
 """Released traces that late spans and duplicates are known by: about 300 bytes of disk each."""
 _FORGOTTEN_AT_ONCE = 5_000
 _SCORER_ENDS_S = 0.3
+_MOST_KEPT_BYTES = 256 * 1024 * 1024
 _KEPT_SHARE = 1 / 8
 """Of the journal's size, at most, for what was delivered and is kept."""
 _RESERVED_BYTES = 256 * 1024 * 1024
@@ -194,10 +196,8 @@ class Worker:
         self._note_attempts()
         self._alerting = Alerting(settings.store, receivers(settings)) if settings.store and sinks is None else None
         self._reader = JournalReader(settings.journal)
-        grace = Grace(
-            settings.keep_delivered_s,
-            min(settings.keep_delivered_bytes, int(settings.max_journal_bytes * _KEPT_SHARE)),
-        )
+        kept_bytes = min(_MOST_KEPT_BYTES, int(settings.max_journal_bytes * _KEPT_SHARE))
+        grace = Grace(settings.keep_delivered_s, kept_bytes)
         self._delivery = Delivery(
             lambda sinks: Outbox(
                 path,
@@ -242,7 +242,7 @@ class Worker:
         self._flow = Flow(
             feed,
             VerdictQueue(self._state, lanes, settings.deadline_s, second),
-            Passthrough(feed.payloads, settings.max_forward_bytes, kinds, self._counts),
+            Passthrough(feed.payloads, MAX_BATCH_BYTES, kinds, self._counts),
             self._state,
             settings.limits,
             kinds=kinds,
@@ -299,7 +299,7 @@ class Worker:
             Annotator(lambda: tracer, partial(stored_spans, self._settings.store)),
             feed.payloads,
             in_flight,
-            self._settings.max_forward_bytes,
+            MAX_BATCH_BYTES,
             self._delivery.kinds,
             self._woken.set,
         )

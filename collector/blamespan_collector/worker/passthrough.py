@@ -9,7 +9,7 @@ from contextlib import suppress
 from blamespan.errors import MalformedSpan
 from blamespan_collector.assembling.parts import TracePart
 from blamespan_collector.journal import Entry
-from blamespan_collector.journal.items import divide_items, pack_position
+from blamespan_collector.journal.entries import divide_items, pack_position
 from blamespan_collector.judging.scorer import outgoing_raw
 from blamespan_collector.wire.outgoing import Kind, Outgoing
 from blamespan_collector.wire.raw_spans import RawSpan, pieces, raw_spans, without_repeats

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from blamespan_collector.journal import JournalReader, Position
-from blamespan_collector.journal.entries import pack_keys
+from blamespan_collector.journal.entries import item_of, pack_keys, unpack_position
 from blamespan_collector.journal.folder import segment_path
-from blamespan_collector.journal.items import item_of, unpack_position
 from blamespan_collector.state.state import State
 
 _logger = logging.getLogger("blamespan.collector")

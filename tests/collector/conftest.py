@@ -1,0 +1,72 @@
+"""What the collector's tests share: less waiting, tracers of their own, a store's path and a clock."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from blamespan_collector.delivering import delivery
+from blamespan_collector.store import RunStore
+from tests.collector.fakes import Clock
+from tests.collector.paging import annotated, stored
+from tests.sdk.talks import talk
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a hundredth as long between attempts to deliver."""
+    monkeypatch.setattr(delivery, "_FIRST_DELAY_S", 0.005)
+    monkeypatch.setattr(delivery, "_LONGEST_DELAY_S", 0.05)
+    monkeypatch.setattr(delivery, "_LOOK_EVERY_S", 0.02)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+@pytest.fixture(scope="session")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a distribution that offers tracers, as somebody would install them."""
+    folder = tmp_path_factory.mktemp("installed")
+    about = folder / "test_tracers-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: test-tracers\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(
+        "[blamespan.tracers]\nfirst-step = tests.collector.fakes:FirstStepTracer\nodd = tests.collector.fakes:Odd\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def installed_tracers(distribution: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the tracers `first-step` and `odd`, also for processes that start now."""
+    monkeypatch.syspath_prepend(distribution)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(distribution), str(Path(__file__).parents[2]))))
+
+
+@pytest.fixture
+def own_folders(installed_tracers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every collector of a test a journal of its own, and the first step's tracer."""
+    monkeypatch.setenv("BLAMESPAN_TRACER", "first-step")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture(scope="session")
+def talked(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """A store of one run, to be read only."""
+    return stored(tmp_path_factory.mktemp("talked") / "runs.db", *annotated(talk(1)))
+
+
+@pytest.fixture(scope="session")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    """A store of one run of 1,200 steps, to be read only."""
+    contents = [f"word {number}" for number in range(1_200)]
+    return stored(tmp_path_factory.mktemp("long") / "runs.db", *annotated(talk(1, contents)))
