@@ -140,6 +140,8 @@ def test_generated_pages_say_what_the_code_says() -> None:
 
     assert {json.loads(line)["code"] for line in printed} == modes
     assert all(f"`{mode}`" in GENERATED["error-modes"]() for mode in modes)
+    shown = re.findall(r"<details markdown><summary>[^<>]+</summary>\n\n```text\n", GENERATED["constructs"]())
+    assert len(shown) > 30
 
 
 def test_every_variable_is_explained() -> None:
