@@ -26,6 +26,7 @@ from tests.tracer_model.checks.test_bundled import (
     LONG,
     PRICES,
     call,
+    guarded,
     instructed,
     with_facts,
     with_inputs,
@@ -87,7 +88,7 @@ SOUND = {
         ("a", "So 410 grams it is."),
         task="How many grams does the parcel weigh, which is 410 grams?",
     ),
-    "budget-kept": team(("a", "Go on."), ("b", "No model was asked.")),
+    "budget-kept": guarded(team(("a", "Go on."), ("b", "No model was asked.")), 1, "tool"),
     "step-new": team(("a", LONG), ("b", "go on"), ("a", OTHER)),
     "call-new": team(
         *call("a", "ask", "48", item="kettle"), ("b", "hm"), *call("a", "ask", "12", item="cup"), ("a", "48 and 12")

@@ -39,13 +39,10 @@ def instructed(rule: str) -> MessageActionTrace:
     return replace(run, steps=(given, *run.steps[1:]))
 
 
-GUARDED = {GUARD_ACTION: "block", GUARD_KIND: "budget", GUARD_REASON: "the budget is used up"}
-"""What a guard writes on the step that goes beyond a budget."""
-
-
-def guarded(run: MessageActionTrace, index: int) -> MessageActionTrace:
-    """Write on one step that it goes beyond a budget."""
-    steps = [replace(step, attributes=GUARDED) if step.index == index else step for step in run.steps]
+def guarded(run: MessageActionTrace, index: int, kind: str = "budget") -> MessageActionTrace:
+    """Write on one step what a guard does: that it goes beyond a budget, or another rule."""
+    said = {GUARD_ACTION: "block", GUARD_KIND: kind, GUARD_REASON: "it is used up"}
+    steps = [replace(step, attributes=said) if step.index == index else step for step in run.steps]
     return replace(run, steps=tuple(steps))
 
 
@@ -317,5 +314,5 @@ def test_nothing_to_judge_is_inconclusive() -> None:
     """Where a run has no sums, no calls and no hand-offs, checks on them say so, of the run as a whole."""
     run = team(("a", "hello"), ("b", "hello to you"))
 
-    for name in ("sum-holds", "call-new", "hand-off-arrives", "tool-error-met"):
+    for name in ("sum-holds", "call-new", "hand-off-arrives", "tool-error-met", "budget-kept"):
         assert said_of(run, name) == [("inconclusive", None, "")]

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 
 import pytest
 
 from blamespan.guarding.decisions import ProposedStep
 from blamespan.guarding.policy import parse_policy
-from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import CheckResult, ExaminedRun
 from blamespan_tracer.checks.messages import MESSAGE_CHECKS
 from blamespan_tracer.run_watcher import RunWatcher
+from tests.tracer_model.teams import Said, team
 
 TASK = "The rent of Fir Lodge is 126 euros. The rent of Elm Court is 84 euros. What do both cost in 14 days?"
 BY_NAME = {check.name: check for check in MESSAGE_CHECKS}
-
-
-def make_run(*said: tuple[str, StepKind, str], task: str = TASK) -> MessageActionTrace:
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", agent, kind, text, inputs=(index - 1,) if kind == "tool_result" else ())
-        for index, (agent, kind, text) in enumerate(said)
-    )
-    return MessageActionTrace("1" * 32, task, steps, tuple(map(Agent, dict.fromkeys(agent for agent, _, _ in said))))
 
 
 def find_broken_at_end(name: str, run: MessageActionTrace) -> list[CheckResult]:
@@ -33,7 +27,7 @@ def find_broken_at_end(name: str, run: MessageActionTrace) -> list[CheckResult]:
 
 def find_broken(name: str, *said: str, task: str = TASK) -> list[str]:
     """Return what the last of some messages is told, from two agents in turn."""
-    run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)), task=task)
+    run = team(*zip(cycle(("ada", "bob")), said, strict=False), task=task)
     return [one.quote for one in find_broken_at_end(name, run)]
 
 
@@ -118,10 +112,10 @@ def test_results_are_told() -> None:
 )
 def test_numbers_keep_their_units(broken: str, sound: str) -> None:
     """A number that the task or a tool gave has no other unit of the kind; of another kind it is another number."""
-    result: tuple[str, StepKind, str] = ("ada", "tool_result", "The weight is 37 kg.")
-    call: tuple[str, StepKind, str] = ("ada", "tool_call", "weigh({})")
+    result: Said = ("ada", "The weight is 37 kg.", "tool_result")
+    call: Said = ("ada", "weigh({})", "tool_call")
     for text, is_broken in ((broken, True), (sound, False)):
-        run = make_run(call, result, ("ada", "message", text))
+        run = team(call, result, ("ada", text), task=TASK)
 
         assert [bool(result.quote) for result in find_broken_at_end("unit-kept", run)] == [True] * is_broken
 
@@ -162,11 +156,12 @@ def test_numbers_of_lists_and_code_are_nobodys_claims() -> None:
 )
 def test_who_asks_for_what_was_said_is_told(asking: str, told: str) -> None:
     """Whoever cannot go on without what the task, a tool or somebody has stated is told who said it, and what."""
-    run = make_run(
-        ("ada", "tool_call", 'look({"what": "stock of radios in Porto"})'),
-        ("ada", "tool_result", "The stock of radios in Porto is 12."),
-        ("ada", "message", "I have looked."),
-        ("bob", "message", asking),
+    run = team(
+        ("ada", 'look({"what": "stock of radios in Porto"})', "tool_call"),
+        ("ada", "The stock of radios in Porto is 12.", "tool_result"),
+        ("ada", "I have looked."),
+        ("bob", asking),
+        task=TASK,
     )
     reasons = [result.reason for result in find_broken_at_end("asked-was-said", run)]
 
@@ -177,9 +172,9 @@ def test_much_of_a_long_message_is_told() -> None:
     """Who has lost one fact of a message has lost the others: it is told as a whole, or the part around the fact."""
     facts = [f"The fee of harbour {chr(97 + number)}x is {number + 30} euros." for number in range(40)]
     asking = "I cannot go on without the fee of harbour mx."
-    run = make_run(
-        ("ada", "message", "\n".join(facts)),
-        ("bob", "message", asking),
+    run = team(
+        ("ada", "\n".join(facts)),
+        ("bob", asking),
         task="What are the fees of the harbour ax, mx and zx?",
     )
     [result] = find_broken_at_end("asked-was-said", run)
@@ -206,7 +201,7 @@ def messages_of(name: str) -> Sequence[str]:
 def test_guard_finds_step_by_step_what_is_found_in_a_whole_run(name: str) -> None:
     """A run that goes on breaks a rule at the same step; what a program is to read is no prose."""
     said = messages_of(name)
-    run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)))
+    run = team(*zip(cycle(("ada", "bob")), said, strict=False), task=TASK)
     rules = parse_policy({"findings": [{"check": name, "action": "observe"}]}).findings
     watcher = RunWatcher(rules, TASK)
     signs = []
