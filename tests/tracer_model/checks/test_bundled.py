@@ -66,6 +66,14 @@ def reading(key: str, **outputs: str) -> MessageActionTrace:
     )
 
 
+def branching(taken: str) -> MessageActionTrace:
+    """A run whose branch has one case, which holds, and says which one it takes."""
+    condition = {"actual": 48, "operator": ">", "expected": "40"}
+    cases = [{"name": "true", "logic": "and", "conditions": [condition]}]
+    facts: dict[str, AttributeValue] = {words.NODE_CASES: json.dumps({"cases": cases, "taken": taken})}
+    return with_facts(team(("a", "ok"), ("flow", f"Dear? takes {taken}")), {}, facts)
+
+
 def failing(error: str) -> MessageActionTrace:
     """A run of a node that called a tool, which failed."""
     call, result = with_facts(team(*call_of_a("ask", error)), {}, {}).steps
@@ -201,28 +209,7 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         1,
         "The second part is still open.",
     ),
-    "branch-holds": (
-        with_facts(
-            team(("a", "ok"), ("flow", "Dear? takes else")),
-            {},
-            {
-                words.NODE_CASES: json.dumps(
-                    {
-                        "cases": [
-                            {
-                                "name": "true",
-                                "logic": "and",
-                                "conditions": [{"actual": 48, "operator": ">", "expected": "40"}],
-                            }
-                        ],
-                        "taken": "else",
-                    }
-                )
-            },
-        ),
-        1,
-        "Dear? takes else",
-    ),
+    "branch-holds": (branching("else"), 1, "Dear? takes else"),
     "variable-filled": (reading("text", text="48"), 1, "The price is ."),
     "output-mapped": (reading("txt", text="48"), 1, "The price is ."),
     "service-answers": (failing("connect ETIMEDOUT"), 0, 'ask({"item": "kettle"})'),
