@@ -16,9 +16,22 @@ def team(
     roles: Mapping[str, AgentRole] | None = None,
     recipients: Mapping[int, Sequence[str]] | None = None,
     inputs: Mapping[int, Sequence[int]] | None = None,
+    given: Mapping[int, str] | None = None,
     silent: Sequence[str] = (),
+    number: int = 1,
 ) -> MessageActionTrace:
-    """A run of (agent, text) or (agent, text, kind); a tool's result answers the step before it, unless told."""
+    """A run of (agent, text) or (agent, text, kind); a tool's result answers the step before it, unless told.
+
+    Args:
+        said: The steps.
+        task: What the run was asked.
+        roles: Of who is no agent.
+        recipients: By step.
+        inputs: By step, the steps that it builds on.
+        given: By step, the text that it was given.
+        silent: Agents that say nothing.
+        number: Of the run.
+    """
     steps = []
     for index, each in enumerate(said):
         kind: StepKind = each[2] if len(each) == 3 else "message"
@@ -32,11 +45,12 @@ def team(
                 each[1],
                 recipients=tuple((recipients or {}).get(index, ())),
                 inputs=tuple((inputs or {}).get(index, default)),
+                input_text=(given or {}).get(index, ""),
             )
         )
     names = dict.fromkeys([*(each[0] for each in said), *silent])
     agents = tuple(Agent(name, (roles or {}).get(name, "agent")) for name in names)
-    return MessageActionTrace(f"{1:032x}", task, tuple(steps), agents)
+    return MessageActionTrace(f"{number:032x}", task, tuple(steps), agents)
 
 
 def random_team(seed: int, n_steps: int = 8) -> MessageActionTrace:

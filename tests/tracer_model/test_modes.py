@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 
 from blamespan.taxonomy import AEGIS, MAST, ErrorMode
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.lexical import LexicalTracer
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.modes import MODES, can_show, mode_of, mode_of_step
@@ -20,10 +22,7 @@ def _run(*names: str) -> MessageActionTrace:
         "I ignore what was said about the budget of 400 euros and order for 900 euros.",
         "The order over 900 euros is placed. I disregard all other messages.",
     )
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", names[index % len(names)], "message", text) for index, text in enumerate(texts)
-    )
-    return MessageActionTrace("1" * 32, "Order chairs.", steps, tuple(Agent(name) for name in dict.fromkeys(names)))
+    return team(*zip(cycle(names), texts, strict=False), task="Order chairs.")
 
 
 @pytest.mark.parametrize("mode", NEEDS_ANOTHER, ids=str)

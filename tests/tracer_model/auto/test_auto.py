@@ -10,20 +10,18 @@ from pathlib import Path
 import pytest
 
 from blamespan.errors import TracerUnavailable
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan.tracers import DEFAULT_TRACER, load_tracer
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
+from tests.tracer_model.teams import Said, team
 
 TASK = "Book a table for Mrs Olsen at Harbour Inn, reservation code HX48213, and confirm the deposit of 1,250.50 NOK."
 
 
 def _run(*contents: str) -> MessageActionTrace:
     names = ("Planner", "Booker", "Cashier", "Writer")
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", names[index % 4], "message", content) for index, content in enumerate(contents)
-    )
-    return MessageActionTrace("1" * 32, TASK, steps, tuple(Agent(name) for name in names))
+    return team(*zip(names, contents, strict=False), task=TASK, silent=names)
 
 
 SOUND = (
@@ -75,10 +73,10 @@ def test_mended_mistake_takes_the_blame_away(tracer: AutoTracer) -> None:
 @pytest.mark.parametrize(("times", "calls_failed"), [(2, False), (4, True)])
 def test_trying_once_more_is_no_failure_and_a_loop_is(tracer: AutoTracer, times: int, calls_failed: bool) -> None:
     """Who asks once more may have had a reason; who asks the same again and again has none."""
-    asks = [("tool_call", 'search({"query": "harbour fees 2025"})'), ("tool_result", "No page was found.")] * times
-    said = [*asks, ("message", "I found no page about the fees.")]
-    steps = tuple(Step(index, f"{index + 1:016x}", "Clerk", *one) for index, one in enumerate(said))  # type: ignore[arg-type]
-    run = MessageActionTrace("1" * 32, "What are the harbour fees?", steps, (Agent("Clerk"),))
+    call: Said = ("Clerk", 'search({"query": "harbour fees 2025"})', "tool_call")
+    answer: Said = ("Clerk", "No page was found.", "tool_result")
+    last: Said = ("Clerk", "I found no page about the fees.")
+    run = team(*(call, answer) * times, last, task="What are the harbour fees?")
 
     assert tracer.attribute([run])[0].calls_failed is calls_failed
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.claim_model import CLAIM_FEATURES, MONOTONE, ClaimModel
 from blamespan_tracer.auto.observed_run import judge_claims, observe
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
+from tests.tracer_model.teams import team
 
 _COLUMN = {name: index for index, name in enumerate(CLAIM_FEATURES)}
 
 
 def _run(*contents: str) -> MessageActionTrace:
-    steps = tuple(Step(i, f"{i + 1:016x}", f"agent_{i}", "message", content) for i, content in enumerate(contents))
-    agents = tuple(Agent(step.agent) for step in steps)
-    return MessageActionTrace("1" * 32, "Refund order 48213 of 24.90 EUR.", steps, agents)
+    said = [(f"agent_{index}", content) for index, content in enumerate(contents)]
+    return team(*said, task="Refund order 48213 of 24.90 EUR.")
 
 
 def _tree(column: int, threshold: float) -> ClaimModel:

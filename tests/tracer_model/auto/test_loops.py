@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from blamespan.taxonomy import MAST
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import Agent, MessageActionTrace
 from blamespan_tracer.auto.loops import find_loops, fold_loops
 from blamespan_tracer.auto.tracer import AutoTracer
+from tests.tracer_model.teams import Said, team
 
 CALL = 'search({"query": "Acme Corp revenue 2023 annual report"})'
 NOTHING = "No results found for this query."
@@ -18,23 +19,11 @@ NOTHING = "No results found for this query."
 
 def _search(answers: list[str], queries: list[str] | None = None) -> MessageActionTrace:
     """Build a run in which Searcher calls once for each of *answers*."""
-    said = [("Planner", "message", "I will ask for the revenue of Acme Corp in 2023, which the user needs.")]
+    said: list[Said] = [("Planner", "I will ask for the revenue of Acme Corp in 2023, which the user needs.")]
     for query, answer in zip(queries or [CALL] * len(answers), answers, strict=True):
-        said += [("Searcher", "tool_call", query), ("Searcher", "tool_result", answer)]
-    said.append(("Planner", "message", "We could not find the revenue of Acme Corp. I must end without an answer."))
-    steps = tuple(
-        Step(
-            index,
-            f"{index + 1:016x}",
-            agent,
-            kind,  # type: ignore[arg-type]
-            content,
-            inputs=(index - 1,) if kind == "tool_result" else (),
-        )
-        for index, (agent, kind, content) in enumerate(said)
-    )
-    task = "What was Acme Corp's revenue in 2023?"
-    return MessageActionTrace("1" * 32, task, steps, (Agent("Planner"), Agent("Searcher")))
+        said += [("Searcher", query, "tool_call"), ("Searcher", answer, "tool_result")]
+    said.append(("Planner", "We could not find the revenue of Acme Corp. I must end without an answer."))
+    return team(*said, task="What was Acme Corp's revenue in 2023?")
 
 
 @pytest.mark.parametrize("n_calls", [3, 6, 12])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from blamespan.conventions import STEP_INSTRUCTIONS
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.tracer import AutoTracer
+from tests.tracer_model.teams import team
 
 TASK = "Please write your answer in English, not in German."
 RULE = "You are the clerk of a library. Answer in German only."
@@ -18,20 +20,10 @@ ASK = "Please write your answer in English, not in German."
 
 
 def _run(*said: tuple[str, str], **fields: Any) -> MessageActionTrace:
-    steps = tuple(
-        Step(
-            index,
-            f"{index + 1:016x}",
-            agent,
-            "message",
-            content,
-            input_text=RULE if agent == "Clerk" else "",
-            attributes={STEP_INSTRUCTIONS: (0, len(RULE))} if agent == "Clerk" else {},
-        )
-        for index, (agent, content) in enumerate(said)
-    )
-    agents = tuple(Agent(name) for name in dict.fromkeys(agent for agent, _ in said))
-    return MessageActionTrace("2" * 32, TASK, steps, agents, **fields)
+    run = team(*said, task=TASK)
+    ruled = {"input_text": RULE, "attributes": {STEP_INSTRUCTIONS: (0, len(RULE))}}
+    steps = tuple(replace(step, **(ruled if step.agent == "Clerk" else {})) for step in run.steps)
+    return replace(run, steps=steps, **fields)
 
 
 @pytest.mark.parametrize("outcome", ["unknown", "failed"])

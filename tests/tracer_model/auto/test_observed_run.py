@@ -6,19 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.auto.observed_run import DOUBTS, ObservedRun, observe
 from blamespan_tracer.checks import CHECKS, apply_checks
 from blamespan_tracer.checks.alarms import weight_of
-
-
-def _run(task: str, *messages: tuple[str, str]) -> MessageActionTrace:
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", agent, "message", content) for index, (agent, content) in enumerate(messages)
-    )
-    return MessageActionTrace(
-        "1" * 32, task, steps, tuple(Agent(name) for name in dict.fromkeys(a for a, _ in messages))
-    )
+from tests.tracer_model.teams import team
 
 
 def _doubts(run: ObservedRun, step: int) -> Mapping[str, float]:
@@ -29,7 +20,7 @@ def test_a_wrong_copy_is_doubted_by_the_kind_of_its_contradiction() -> None:
     """A copy that differs in a digit is near its source and has none; the right copy is doubted by nothing."""
     right, wrong = "The deposit of 48,213 was paid.", "The deposit of 48,273 was paid."
 
-    copied, mistaken = (observe(_run("Pay.", ("A", right), ("B", text)), ()) for text in (right, wrong))
+    copied, mistaken = (observe(team(("A", right), ("B", text), task="Pay."), ()) for text in (right, wrong))
 
     assert _doubts(mistaken, 1)["near"] > 1
     assert _doubts(mistaken, 1)["no source"] > 1
@@ -40,8 +31,8 @@ def test_what_the_run_puts_right_is_not_doubted() -> None:
     """The same wrong copy that a later step corrects has no standing contradiction."""
     right, wrong = "The deposit of 48,213 was paid.", "The deposit of 48,273 was paid."
 
-    standing = observe(_run("Pay.", ("A", right), ("B", wrong), ("A", "Thank you, that is all.")), ())
-    mended = observe(_run("Pay.", ("A", right), ("B", wrong), ("B", right)), ())
+    standing = observe(team(("A", right), ("B", wrong), ("A", "Thank you, that is all."), task="Pay."), ())
+    mended = observe(team(("A", right), ("B", wrong), ("B", right), task="Pay."), ())
 
     assert _doubts(standing, 1)["near"] > 1
     assert _doubts(mended, 1)["near"] == 0
@@ -52,7 +43,7 @@ def test_broken_checks_count_by_their_weight() -> None:
     check = next(check for check in CHECKS if check.name == "sum-holds")
 
     def observed(total: str) -> ObservedRun:
-        trace = _run("Add the bills.", ("A", f"The bills are 120 + 260 = {total} EUR."), ("B", "Thank you."))
+        trace = team(("A", f"The bills are 120 + 260 = {total} EUR."), ("B", "Thank you."), task="Add the bills.")
         return observe(trace, apply_checks([check], trace))
 
     assert observed("390").checks.tolist() == [pytest.approx(weight_of(check)), 0.0]
@@ -63,8 +54,8 @@ def test_who_says_the_same_again_repeats() -> None:
     """An agent that repeats itself is told from one that repeats another; new words repeat nothing."""
     text = "I will look for the invoice of March."
 
-    own = observe(_run("Find it.", ("A", text), ("B", "Go on, please."), ("A", text)), ())
-    others = observe(_run("Find it.", ("A", text), ("B", text)), ())
+    own = observe(team(("A", text), ("B", "Go on, please."), ("A", text), task="Find it."), ())
+    others = observe(team(("A", text), ("B", text), task="Find it."), ())
 
     assert own.repeats.tolist() == [0, 0, 2]
     assert others.repeats.tolist() == [0, 1]

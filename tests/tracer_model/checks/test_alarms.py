@@ -25,7 +25,9 @@ from tests.tracer_model.checks.test_bundled import (
     DENIED,
     LONG,
     PRICES,
+    branching,
     call,
+    guarded,
     instructed,
     with_facts,
     with_inputs,
@@ -81,13 +83,7 @@ SOUND = {
     "failed-action-changed": team(
         *call("a", "ask", DENIED, item="kettle"), *call("a", "ask", "48", item="kettle, as admin"), ("a", "It is 48.")
     ),
-    "own-words-stand": team(
-        ("a", "The parcel weight is 410 grams."),
-        ("b", "go on"),
-        ("a", "So 410 grams it is."),
-        task="How many grams does the parcel weigh, which is 410 grams?",
-    ),
-    "budget-kept": team(("a", "Go on."), ("b", "No model was asked.")),
+    "budget-kept": guarded(team(("a", "Go on."), ("b", "No model was asked.")), 1, "tool"),
     "step-new": team(("a", LONG), ("b", "go on"), ("a", OTHER)),
     "call-new": team(
         *call("a", "ask", "48", item="kettle"), ("b", "hm"), *call("a", "ask", "12", item="cup"), ("a", "48 and 12")
@@ -112,6 +108,7 @@ SOUND = {
     "done-when-ended": team(
         ("a", "first part"), ("b", "The museum is open from 11 to 17. TERMINATE"), task="Is it open from 11 to 17?"
     ),
+    "branch-holds": branching("true"),
     "variable-filled": with_facts(
         team(("a", "48"), ("b", "The price is 48.")), {}, {words.NODE_INPUTS: '{"price": 48}'}
     ),

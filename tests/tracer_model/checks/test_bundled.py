@@ -39,13 +39,10 @@ def instructed(rule: str) -> MessageActionTrace:
     return replace(run, steps=(given, *run.steps[1:]))
 
 
-GUARDED = {GUARD_ACTION: "block", GUARD_KIND: "budget", GUARD_REASON: "the budget is used up"}
-"""What a guard writes on the step that goes beyond a budget."""
-
-
-def guarded(run: MessageActionTrace, index: int) -> MessageActionTrace:
-    """Write on one step that it goes beyond a budget."""
-    steps = [replace(step, attributes=GUARDED) if step.index == index else step for step in run.steps]
+def guarded(run: MessageActionTrace, index: int, kind: str = "budget") -> MessageActionTrace:
+    """Write on one step what a guard does: that it goes beyond a budget, or another rule."""
+    said = {GUARD_ACTION: "block", GUARD_KIND: kind, GUARD_REASON: "it is used up"}
+    steps = [replace(step, attributes=said) if step.index == index else step for step in run.steps]
     return replace(run, steps=tuple(steps))
 
 
@@ -67,6 +64,14 @@ def reading(key: str, **outputs: str) -> MessageActionTrace:
             words.NODE_SOURCES: json.dumps({"price": {"step": 0, "key": key}}),
         },
     )
+
+
+def branching(taken: str) -> MessageActionTrace:
+    """A run whose branch has one case, which holds, and says which one it takes."""
+    condition = {"actual": 48, "operator": ">", "expected": "40"}
+    cases = [{"name": "true", "logic": "and", "conditions": [condition]}]
+    facts: dict[str, AttributeValue] = {words.NODE_CASES: json.dumps({"cases": cases, "taken": taken})}
+    return with_facts(team(("a", "ok"), ("flow", f"Dear? takes {taken}")), {}, facts)
 
 
 def failing(error: str) -> MessageActionTrace:
@@ -204,28 +209,7 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         1,
         "The second part is still open.",
     ),
-    "branch-holds": (
-        with_facts(
-            team(("a", "ok"), ("flow", "Dear? takes else")),
-            {},
-            {
-                words.NODE_CASES: json.dumps(
-                    {
-                        "cases": [
-                            {
-                                "name": "true",
-                                "logic": "and",
-                                "conditions": [{"actual": 48, "operator": ">", "expected": "40"}],
-                            }
-                        ],
-                        "taken": "else",
-                    }
-                )
-            },
-        ),
-        1,
-        "Dear? takes else",
-    ),
+    "branch-holds": (branching("else"), 1, "Dear? takes else"),
     "variable-filled": (reading("text", text="48"), 1, "The price is ."),
     "output-mapped": (reading("txt", text="48"), 1, "The price is ."),
     "service-answers": (failing("connect ETIMEDOUT"), 0, 'ask({"item": "kettle"})'),
@@ -317,5 +301,5 @@ def test_nothing_to_judge_is_inconclusive() -> None:
     """Where a run has no sums, no calls and no hand-offs, checks on them say so, of the run as a whole."""
     run = team(("a", "hello"), ("b", "hello to you"))
 
-    for name in ("sum-holds", "call-new", "hand-off-arrives", "tool-error-met"):
+    for name in ("sum-holds", "call-new", "hand-off-arrives", "tool-error-met", "budget-kept"):
         assert said_of(run, name) == [("inconclusive", None, "")]

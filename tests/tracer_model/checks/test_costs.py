@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace, StepKind
 from blamespan_tracer.checks import CHECKS, apply_checks
 from blamespan_tracer.ledger import read_ledger
 from blamespan_tracer.ledger.records import find_tables
+from tests.tracer_model.teams import team
 
 
 def _run(*contents: str) -> MessageActionTrace:
     """Make a run in which a tool's answers and messages take turns."""
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", "Clerk", "message" if index % 2 else "tool_result", content)
-        for index, content in enumerate(contents)
-    )
-    return MessageActionTrace("1" * 32, "Check every order.", steps, (Agent("Clerk"),))
+    kinds: tuple[StepKind, StepKind] = ("tool_result", "message")
+    said = [("Clerk", content, kinds[index % 2]) for index, content in enumerate(contents)]
+    return team(*said, task="Check every order.")
 
 
 def _count_calls(work: Callable[[], object]) -> int:

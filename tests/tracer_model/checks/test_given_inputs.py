@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace, StepKind
 from blamespan_tracer.checks import ExaminedRun
 from blamespan_tracer.checks.bundled.numbers import numbers_have_a_source
 from blamespan_tracer.checks.bundled.tool_calls import arguments_come_from_somewhere
+from tests.tracer_model.teams import team
 
 REPORT = "Revenue in the north was 48,250 euros, in the south 1,750. The order is X-4471."
 LONG_REPORT = f"{'Nothing of note happened in the other regions. ' * 2_000}{REPORT}{' And so on.' * 2_000}"
 TABLE = "\n".join(f"Region {number}: {number * 7_919 + 4} euros" for number in range(13, 60))
 
 
-def trace(said: str, given: str, *, kind: str = "message", task: str = "Write up the north.") -> MessageActionTrace:
-    writer = Step(0, f"{1:016x}", "writer", kind, said, input_text=given)  # type: ignore[arg-type]
-    checker = Step(1, f"{2:016x}", "checker", content="I have read it. Fine.", inputs=(0,))
-    return MessageActionTrace(f"{5:032x}", task, (writer, checker), (Agent("writer"), Agent("checker")))
+def trace(said: str, given: str, *, kind: StepKind = "message") -> MessageActionTrace:
+    checked = ("checker", "I have read it. Fine.")
+    return team(("writer", said, kind), checked, task="Write up the north.", given={0: given})
 
 
 def outcomes(run: MessageActionTrace, step: int = 0) -> list[str]:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 
 import pytest
 
 from blamespan.guarding.decisions import ProposedStep
 from blamespan.guarding.policy import parse_policy
-from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import CheckResult, ExaminedRun
 from blamespan_tracer.checks.messages import MESSAGE_CHECKS
 from blamespan_tracer.run_watcher import RunWatcher
+from tests.tracer_model.teams import Said, team
 
 TASK = "The rent of Fir Lodge is 126 euros. The rent of Elm Court is 84 euros. What do both cost in 14 days?"
 BY_NAME = {check.name: check for check in MESSAGE_CHECKS}
-
-
-def make_run(*said: tuple[str, StepKind, str], task: str = TASK) -> MessageActionTrace:
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", agent, kind, text, inputs=(index - 1,) if kind == "tool_result" else ())
-        for index, (agent, kind, text) in enumerate(said)
-    )
-    return MessageActionTrace("1" * 32, task, steps, tuple(map(Agent, dict.fromkeys(agent for agent, _, _ in said))))
 
 
 def find_broken_at_end(name: str, run: MessageActionTrace) -> list[CheckResult]:
@@ -33,13 +27,12 @@ def find_broken_at_end(name: str, run: MessageActionTrace) -> list[CheckResult]:
 
 def find_broken(name: str, *said: str, task: str = TASK) -> list[str]:
     """Return what the last of some messages is told, from two agents in turn."""
-    run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)), task=task)
+    run = team(*zip(cycle(("ada", "bob")), said, strict=False), task=task)
     return [one.quote for one in find_broken_at_end(name, run)]
 
 
-@pytest.mark.parametrize(
-    ("before", "broken", "sound"),
-    [
+CASES = {
+    "end-answers": [  # who ends the run by a word in capitals states something, or follows somebody who did
         ("Let us begin.", "I see no reason to go on with this. DONE", "Both cost 2940 euros. DONE"),
         ("Let us begin.", "The rest can be taken as read.\nTERMINATE", "The cheaper one is Elm Court. TERMINATE"),
         ("Let us begin.", "May I ask for the price of a day? APPROVED", "It is `14 * 210`, so 2,940. APPROVED"),
@@ -47,11 +40,47 @@ def find_broken(name: str, *said: str, task: str = TASK) -> list[str]:
         ("Let us begin.", "Nothing came of it. **FINISHED**", "TERMINATE"),
         ("Let us begin.", "I leave it at that now. STOP", "I leave it at that now."),
     ],
+    "value-named": [  # where a value belongs, one stands; words that hint may stand elsewhere
+        ("", "The rent is a reasonable amount.", "The rent is 126 euros, a reasonable amount."),
+        ("", "For the venue we have a certain one.", "A certain one of you asked for the venue."),
+        ("", "We are at around there for the price.", "We are at 84 for the price."),
+        ("", "The cost = some number.", "I looked at some numbers."),
+        ("", "The price of the one above is 84.", "The price above is 84."),
+        ("", "The seats are not too many.", "Not too many of us came."),
+    ],
+    "message-whole": [  # it ends where a sentence or code ends, whatever word ends the run behind it
+        ("", "To conclude: We are", "To conclude: We are there"),
+        ("", "The rent of Fir Lodge is the\nDONE", "The rent of Fir Lodge is 126\nDONE"),
+        ("", "```python\nkept = list(values)", "```python\nkept = list(values)\n```"),
+        ("", "The whole is 84 +", "The whole is 84 + 126"),
+    ],
+    "own-part": [  # another agent of the run may be named, and a stranger be meant
+        ("Hello.", "I will decide this in the name of ada.", "I will ask ada about this."),
+        ("Hello.", "I will decide this in the name of ada.", "I will decide this in the name of Carl."),
+    ],
+    "result-told": [  # who says something may leave out more
+        ("", "I have it, and I stored it for later use.", "The rent is 126 euros, and I stored it for later use."),
+        ("", "I have it, and I stored it for later use.", "That reservation does not include insurance."),
+    ],
+    "number-follows": [  # from a written calculation, or from two of the latest numbers, to the last digit
+        ("Let us begin.", "Both cost 2,491.", "Both cost 14 * 210 = 2,940."),
+        ("Let us begin.", "Both cost 211.", "Both cost 210."),  # 126 + 84
+        ("Let us begin.", "The share is 66.8 percent.", "The share is 0.67."),  # 84 of 126, as rounded
+        ("Let us begin.", "The rent of both is -210.5.", "The change is -42."),  # 84 - 126
+    ],
+}
+"""By check: a message before, one that breaks it, and its sound twin."""
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "broken", "sound"), [(name, *case) for name, cases in CASES.items() for case in cases]
 )
-def test_last_message_answers(before: str, broken: str, sound: str) -> None:
-    """Who ends the run by a word in capitals states something, or follows somebody who did, and lacks nothing."""
-    assert find_broken("end-answers", before, broken)
-    assert find_broken("end-answers", before, sound) == []
+def test_broken_message_is_found_and_its_sound_twin_is_not(name: str, before: str, broken: str, sound: str) -> None:
+    """The twin differs in what the rule is about, and breaks nothing."""
+    said = (before,) if before else ()
+
+    assert find_broken(name, *said, broken)
+    assert find_broken(name, *said, sound) == []
 
 
 def test_task_that_asks_for_nothing_needs_no_answer() -> None:
@@ -65,52 +94,6 @@ def test_task_that_asks_for_nothing_needs_no_answer() -> None:
 @pytest.mark.parametrize(
     ("broken", "sound"),
     [
-        ("The rent is a reasonable amount.", "The rent is 126 euros, a reasonable amount."),
-        ("For the venue we have a certain one.", "A certain one of you asked for the venue."),
-        ("We are at around there for the price.", "We are at 84 for the price."),
-        ("The cost = some number.", "I looked at some numbers."),
-        ("The price of the one above is 84.", "The price above is 84."),
-        ("The seats are not too many.", "Not too many of us came."),
-    ],
-)
-def test_values_are_named(broken: str, sound: str) -> None:
-    """Where a value belongs, one stands; words that hint may stand elsewhere."""
-    assert find_broken("value-named", broken)
-    assert find_broken("value-named", sound) == []
-
-
-@pytest.mark.parametrize(
-    ("broken", "sound"),
-    [
-        ("To conclude: We are", "To conclude: We are there"),
-        ("The rent of Fir Lodge is the\nDONE", "The rent of Fir Lodge is 126\nDONE"),
-        ("```python\nkept = list(values)", "```python\nkept = list(values)\n```"),
-        ("The whole is 84 +", "The whole is 84 + 126"),
-    ],
-)
-def test_messages_are_whole(broken: str, sound: str) -> None:
-    """A message ends where a sentence or code ends, whatever word ends the run behind it."""
-    assert find_broken("message-whole", broken)
-    assert find_broken("message-whole", sound) == []
-
-
-def test_agents_act_in_their_own_name() -> None:
-    """Who says that they act for another agent of the run is found; others may be named, and strangers be meant."""
-    assert find_broken("own-part", "Hello.", "Hello.", "I will decide this in the name of bob.")
-    assert find_broken("own-part", "Hello.", "Hello.", "I will ask bob about this.") == []
-    assert find_broken("own-part", "Hello.", "Hello.", "I will decide this in the name of Carl.") == []
-
-
-def test_results_are_told() -> None:
-    """Who has found something says it; who says something may leave out more."""
-    assert find_broken("result-told", "I have the rent, and I stored it for later use.")
-    assert find_broken("result-told", "The rent is 126 euros, and I stored it for later use.") == []
-    assert find_broken("result-told", "That reservation does not include insurance.") == []
-
-
-@pytest.mark.parametrize(
-    ("broken", "sound"),
-    [
         ("The rent of Fir Lodge is 126 thousand euros.", "The rent of Fir Lodge is 126 euros."),
         ("The rent of Fir Lodge is 126 dollars.", "The rent of Elm Court is $75."),
         ("It weighs 37 pounds.", "It weighs 37 kg, and that is 37 percent."),
@@ -118,27 +101,12 @@ def test_results_are_told() -> None:
 )
 def test_numbers_keep_their_units(broken: str, sound: str) -> None:
     """A number that the task or a tool gave has no other unit of the kind; of another kind it is another number."""
-    result: tuple[str, StepKind, str] = ("ada", "tool_result", "The weight is 37 kg.")
-    call: tuple[str, StepKind, str] = ("ada", "tool_call", "weigh({})")
+    result: Said = ("ada", "The weight is 37 kg.", "tool_result")
+    call: Said = ("ada", "weigh({})", "tool_call")
     for text, is_broken in ((broken, True), (sound, False)):
-        run = make_run(call, result, ("ada", "message", text))
+        run = team(call, result, ("ada", text), task=TASK)
 
         assert [bool(result.quote) for result in find_broken_at_end("unit-kept", run)] == [True] * is_broken
-
-
-@pytest.mark.parametrize(
-    ("broken", "sound"),
-    [
-        ("Both cost 2,491.", "Both cost 14 * 210 = 2,940."),
-        ("Both cost 211.", "Both cost 210."),  # 126 + 84
-        ("The share is 66.8 percent.", "The share is 0.67."),  # 84 of 126, as rounded
-        ("The rent of both is -210.5.", "The change is -42."),  # 84 - 126
-    ],
-)
-def test_new_numbers_follow(broken: str, sound: str) -> None:
-    """A number that nobody said is what a written calculation gives, or two of the latest numbers to the last digit."""
-    assert find_broken("number-follows", "Let us begin.", broken)
-    assert find_broken("number-follows", "Let us begin.", sound) == []
 
 
 def test_numbers_of_lists_and_code_are_nobodys_claims() -> None:
@@ -162,11 +130,12 @@ def test_numbers_of_lists_and_code_are_nobodys_claims() -> None:
 )
 def test_who_asks_for_what_was_said_is_told(asking: str, told: str) -> None:
     """Whoever cannot go on without what the task, a tool or somebody has stated is told who said it, and what."""
-    run = make_run(
-        ("ada", "tool_call", 'look({"what": "stock of radios in Porto"})'),
-        ("ada", "tool_result", "The stock of radios in Porto is 12."),
-        ("ada", "message", "I have looked."),
-        ("bob", "message", asking),
+    run = team(
+        ("ada", 'look({"what": "stock of radios in Porto"})', "tool_call"),
+        ("ada", "The stock of radios in Porto is 12.", "tool_result"),
+        ("ada", "I have looked."),
+        ("bob", asking),
+        task=TASK,
     )
     reasons = [result.reason for result in find_broken_at_end("asked-was-said", run)]
 
@@ -177,9 +146,9 @@ def test_much_of_a_long_message_is_told() -> None:
     """Who has lost one fact of a message has lost the others: it is told as a whole, or the part around the fact."""
     facts = [f"The fee of harbour {chr(97 + number)}x is {number + 30} euros." for number in range(40)]
     asking = "I cannot go on without the fee of harbour mx."
-    run = make_run(
-        ("ada", "message", "\n".join(facts)),
-        ("bob", "message", asking),
+    run = team(
+        ("ada", "\n".join(facts)),
+        ("bob", asking),
         task="What are the fees of the harbour ax, mx and zx?",
     )
     [result] = find_broken_at_end("asked-was-said", run)
@@ -206,7 +175,7 @@ def messages_of(name: str) -> Sequence[str]:
 def test_guard_finds_step_by_step_what_is_found_in_a_whole_run(name: str) -> None:
     """A run that goes on breaks a rule at the same step; what a program is to read is no prose."""
     said = messages_of(name)
-    run = make_run(*((("ada", "bob")[index % 2], "message", text) for index, text in enumerate(said)))
+    run = team(*zip(cycle(("ada", "bob")), said, strict=False), task=TASK)
     rules = parse_policy({"findings": [{"check": name, "action": "observe"}]}).findings
     watcher = RunWatcher(rules, TASK)
     signs = []

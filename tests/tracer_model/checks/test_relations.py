@@ -44,24 +44,39 @@ def _broken(run: MessageActionTrace, name: str) -> list[int | None]:
 
 
 @pytest.mark.parametrize(
-    ("table", "sound", "mistake"),
+    ("name", "table", "sound", "mistake"),
     [
-        (_MARKDOWN, "South sold 4,812 units in Q2 2025.", "South sold 3,975 units in Q2 2025."),
-        (_CSV, "- HX-240: 26 on hand, target 60", "- HX-240: 17 on hand, target 40"),
-        (_COLUMNS, "Industrial had 17,930 people in 2023.", "Industrial had 19,402 people in 2023."),
-        (_JSON, "Maya Lind paid 412.60 EUR.", "Maya Lind paid 318.90 EUR."),
-        (_SQL, "In July 2024 net_eur was 1,698,122.05.", "In July 2024 net_eur was 1,502,377.90."),
+        ("value-of-its-row", _MARKDOWN, "South sold 4,812 units in Q2 2025.", "South sold 3,975 units in Q2 2025."),
+        ("value-of-its-row", _CSV, "- HX-240: 26 on hand, target 60", "- HX-240: 17 on hand, target 40"),
         (
+            "value-of-its-row",
+            _COLUMNS,
+            "Industrial had 17,930 people in 2023.",
+            "Industrial had 19,402 people in 2023.",
+        ),
+        ("value-of-its-row", _JSON, "Maya Lind paid 412.60 EUR.", "Maya Lind paid 318.90 EUR."),
+        ("value-of-its-row", _SQL, "In July 2024 net_eur was 1,698,122.05.", "In July 2024 net_eur was 1,502,377.90."),
+        (
+            "value-of-its-row",
             _MARKDOWN,
             "| Region | Q2 2025 |\n|---|---|\n| North | 3,975 |\n| South | 4,812 |",
             "| Region | Q2 2025 |\n|---|---|\n| North | 4,812 |\n| South | 3,975 |",
         ),
+        (
+            "value-of-its-column",
+            _SQL,
+            "Net revenue in July was 1,698,122.05 EUR.",
+            "Net revenue in July was 1,842,310.55 EUR.",
+        ),
+        ("value-of-its-column", _COLUMNS, "Mobility had 17,010 people in 2022.", "Mobility had 19,402 people in 2022."),
     ],
 )
-def test_a_value_belongs_to_the_row_that_a_statement_names(table: str, sound: str, mistake: str) -> None:
-    """A value of another row is found, whatever the form of the table; the value of the row itself is not."""
-    assert _broken(_answered(table, mistake), "value-of-its-row")[:1] == [2]
-    assert _broken(_answered(table, sound), "value-of-its-row") == []
+def test_a_value_belongs_to_the_row_and_the_column_that_a_statement_names(
+    name: str, table: str, sound: str, mistake: str
+) -> None:
+    """A value of another row or column is found, whatever the form of the table; the value of the row itself is not."""
+    assert _broken(_answered(table, mistake), name)[:1] == [2]
+    assert _broken(_answered(table, sound), name) == []
 
 
 @pytest.mark.parametrize(
@@ -86,37 +101,46 @@ def test_who_carries_a_wrong_value_on_is_not_found() -> None:
     assert _broken(_answered(_MARKDOWN, right, ("writer", wrong)), "value-of-its-row") == [3]
 
 
-@pytest.mark.parametrize(
-    ("table", "sound", "mistake"),
-    [
-        (_SQL, "Net revenue in July was 1,698,122.05 EUR.", "Net revenue in July was 1,842,310.55 EUR."),
-        (_COLUMNS, "Mobility had 17,010 people in 2022.", "Mobility had 19,402 people in 2022."),
-    ],
-)
-def test_a_value_belongs_to_the_column_that_a_statement_names(table: str, sound: str, mistake: str) -> None:
-    """Gross is not net, and last year's figure is not this year's."""
-    assert _broken(_answered(table, mistake), "value-of-its-column") == [2]
-    assert _broken(_answered(table, sound), "value-of-its-column") == []
-
-
-@pytest.mark.parametrize(
-    ("sound", "mistake"),
-    [
+_PLAN = "Here is the plan:\n- Amara 9:00 - 9:45\n- Jonas {}\n- Lea 10:30 - 11:15"
+_STOCKTAKING = "the stocktaking from 18 to 29 August."
+MISTAKES = {
+    "comparison-holds": [
         ("It is now 455 ms, above the 412 ms of last week.", "It is now 455 ms, below the 412 ms of last week."),
         ("The flat costs 980 EUR, under the limit of 1,050 EUR.", "It costs 1,180 EUR, under the limit of 1,050 EUR."),
         ("Sales rose from 4,410 to 4,812 units.", "Sales fell from 4,410 to 4,812 units."),
         ("Churn fell from 5.1 % to 4.8 %.", "Churn rose from 5.1 % to 4.8 %."),
     ],
-)  # fmt: skip
-def test_a_comparison_of_two_amounts_holds(sound: str, mistake: str) -> None:
-    """What a sentence says of two amounts of one unit is held against them."""
-    assert _broken(team(("analyst", mistake)), "comparison-holds") == [0]
-    assert _broken(team(("analyst", sound)), "comparison-holds") == []
+    "percentage-holds": [
+        ("72 errors in 8,000 requests = 0.9 %.", "72 errors in 8,000 requests = 0.09 %."),
+        ("18 of 40 invoices are paid (45 %).", "18 of 40 invoices are paid (54 %)."),
+        ("8 % of 2,450 is 196.", "8 % of 2,450 is 184."),
+        ("Sales 2450.00, commission 8 % = 196.00.", "Sales 2450.00, commission 8 % = 184.00."),
+        ("1 of 3 answers is wrong, so 33.3 %.", "1 of 3 answers is wrong, so 30.3 %."),
+    ],
+    "intervals-fit": [
+        (_PLAN.format("9:45 - 10:30"), _PLAN.format("9:30 - 10:15")),
+        (f"The leave from 4 to 20 August overlaps {_STOCKTAKING}", f"That from 4 to 15 August overlaps {_STOCKTAKING}"),
+        (
+            f"That from 4 to 15 August ends before {_STOCKTAKING}",
+            f"That from 4 to 20 August ends before {_STOCKTAKING}",
+        ),
+    ],
+}
+"""By check, what one message may say wrongly, behind its sound twin."""
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
+    ("name", "sound", "mistake"), [(name, *pair) for name, pairs in MISTAKES.items() for pair in pairs]
+)
+def test_who_says_it_wrongly_first_is_named(name: str, sound: str, mistake: str) -> None:
+    """Amounts are compared, shares worked out and spans laid side by side again; what is right is left alone."""
+    assert _broken(team(("analyst", mistake), ("writer", "Thanks.")), name) == [0]
+    assert _broken(team(("analyst", sound), ("writer", mistake)), name) == [1]
+    assert _broken(team(("analyst", sound), ("writer", sound)), name) == []
+
+
+LEFT_ALONE = {
+    "comparison-holds": [  # questions, conditions, differences and other units
         "Is 455 ms below 412 ms?",
         "If latency is 455 ms, below 412 ms it is not.",
         "It came to 75 EUR below the limit of 60 EUR.",
@@ -126,10 +150,20 @@ def test_a_comparison_of_two_amounts_holds(sound: str, mistake: str) -> None:
         "Delivery: 15.00 euro, free above 300.00 euro.",
         "The fee is waived: 12.50 euro, charged under 100.00 euro orders.",
     ],
-)
-def test_what_compares_nothing_is_not_judged(said: str) -> None:
-    """Questions, conditions, differences and other units are left alone."""
-    assert _broken(team(("analyst", said)), "comparison-holds") == []
+    "percentage-holds": [  # round figures, years, other wholes, and a sum with what is added
+        "About 18 of 40 invoices are paid (50 %).",
+        "Of the 40 invoices 18 are paid; discount 2 % = 14.",
+        "In 12 of 2024 reports 40 % of the space is empty.",
+        "Price 2,450, plus tax 8 % = 2,646.",
+    ],
+    "intervals-fit": [f"Check whether 4 to 15 August overlaps {_STOCKTAKING}"],
+}
+
+
+@pytest.mark.parametrize(("name", "said"), [(name, said) for name, all_said in LEFT_ALONE.items() for said in all_said])
+def test_what_states_nothing_of_the_kind_is_left_alone(name: str, said: str) -> None:
+    """A message may look like the mistake and be none."""
+    assert _broken(team(("analyst", said)), name) == []
 
 
 def _tested(result: str, said: str) -> MessageActionTrace:
@@ -217,37 +251,6 @@ def test_time_grows_with_the_length_of_the_run() -> None:
     assert seconds(800) < 30 * seconds(80) + 1
 
 
-@pytest.mark.parametrize(
-    ("sound", "mistake"),
-    [
-        ("72 errors in 8,000 requests = 0.9 %.", "72 errors in 8,000 requests = 0.09 %."),
-        ("18 of 40 invoices are paid (45 %).", "18 of 40 invoices are paid (54 %)."),
-        ("8 % of 2,450 is 196.", "8 % of 2,450 is 184."),
-        ("Sales 2450.00, commission 8 % = 196.00.", "Sales 2450.00, commission 8 % = 184.00."),
-        ("1 of 3 answers is wrong, so 33.3 %.", "1 of 3 answers is wrong, so 30.3 %."),
-    ],
-)
-def test_a_percentage_is_that_of_its_numbers(sound: str, mistake: str) -> None:
-    """A share is worked out again from what it is of, as far as it is rounded; the blame is on who states it first."""
-    assert _broken(team(("analyst", mistake), ("writer", "Thanks.")), "percentage-holds") == [0]
-    assert _broken(team(("analyst", sound), ("writer", mistake)), "percentage-holds") == [1]
-    assert _broken(team(("analyst", sound), ("writer", sound)), "percentage-holds") == []
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "About 18 of 40 invoices are paid (50 %).",
-        "Of the 40 invoices 18 are paid; discount 2 % = 14.",
-        "In 12 of 2024 reports 40 % of the space is empty.",
-        "Price 2,450, plus tax 8 % = 2,646.",
-    ],
-)
-def test_a_percentage_of_something_else_is_left_alone(said: str) -> None:
-    """Round figures, years, other wholes and a sum with what is added are not judged."""
-    assert _broken(team(("analyst", said)), "percentage-holds") == []
-
-
 _TICKETS = "ORB-101 open, refund\nORB-118 open, refund\nORB-125 open, refund"
 _LINTER = "app:3 error: name\napp:9 error: type\napp:12 error: import\nio:4 warning: unused\nio:8 warning: shadow"
 _JOINERS = "Ines: account ready, badge ready\nTomasz: account ready, badge missing\nBo: account ready, badge ready"
@@ -287,37 +290,11 @@ def test_what_counts_nothing_is_left_alone(said: str) -> None:
     assert _broken(_answered(_JOINERS, said), "count-holds") == []
 
 
-_PLAN = "Here is the plan:\n- Amara 9:00 - 9:45\n- Jonas {}\n- Lea 10:30 - 11:15"
-
-
-@pytest.mark.parametrize(
-    ("sound", "mistake"),
-    [
-        (_PLAN.format("9:45 - 10:30"), _PLAN.format("9:30 - 10:15")),
-        (
-            "The leave from 4 to 20 August overlaps the stocktaking from 18 to 29 August.",
-            "The leave from 4 to 15 August overlaps the stocktaking from 18 to 29 August.",
-        ),
-        (
-            "The leave from 4 to 15 August ends before the stocktaking from 18 to 29 August.",
-            "The leave from 4 to 20 August ends before the stocktaking from 18 to 29 August.",
-        ),
-    ],
-)
-def test_spans_of_time_lie_as_is_said(sound: str, mistake: str) -> None:
-    """One plan has one thing at a time, and days that are said to be together or apart are."""
-    assert _broken(team(("planner", mistake), ("writer", "Thanks.")), "intervals-fit") == [0]
-    assert _broken(team(("planner", sound), ("writer", mistake)), "intervals-fit") == [1]
-    assert _broken(team(("planner", sound), ("writer", sound)), "intervals-fit") == []
-
-
-def test_times_that_were_given_and_conditions_are_left_alone() -> None:
-    """Who copies a calendar plans nothing, and who asks whether spans overlap says nothing of them."""
+def test_times_that_were_given_are_left_alone() -> None:
+    """Who copies a calendar plans nothing."""
     given = _PLAN.format("9:30 - 10:15")
-    asked = "Check whether 4 to 15 August overlaps the stocktaking from 18 to 29 August."
 
     assert _broken(_answered(given, given), "intervals-fit") == []
-    assert _broken(team(("planner", asked)), "intervals-fit") == []
 
 
 _COSTS = "Costs a year:\n- Boardly: 45 x $29.00 x 12 = $15,660.00\n- Plankit: 45 x $26.50{}"

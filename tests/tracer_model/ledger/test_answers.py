@@ -5,21 +5,13 @@ from __future__ import annotations
 import pytest
 
 from blamespan.attribution import Contradicted
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.ledger import read_ledger
+from tests.tracer_model.teams import Said, team
 
 LAMP = 'look_up({"item": "lamp"})'
 PRICE = '{"item": "lamp", "price": 48, "currency": "euros"}'
-
-
-def _run(*said: tuple[str, str, str], task: str = "Look it up.") -> MessageActionTrace:
-    """Make a run of (agent, kind, content)."""
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", agent, kind, content)  # type: ignore[arg-type]  # kinds are written out
-        for index, (agent, kind, content) in enumerate(said)
-    )
-    return MessageActionTrace("1" * 32, task, steps, tuple(map(Agent, dict.fromkeys(agent for agent, _, _ in said))))
 
 
 def _find(run: MessageActionTrace) -> list[tuple[int, str, str]]:
@@ -33,8 +25,8 @@ def _find(run: MessageActionTrace) -> list[tuple[int, str, str]]:
     ]
 
 
-def _tell(call: str, answer: str, said: str, *later: tuple[str, str, str]) -> MessageActionTrace:
-    return _run(("a", "tool_call", call), ("a", "tool_result", answer), ("a", "message", said), *later)
+def _tell(call: str, answer: str, said: str, *later: Said) -> MessageActionTrace:
+    return team(("a", call, "tool_call"), ("a", answer, "tool_result"), ("a", said), *later)
 
 
 SHAPES = {
@@ -129,9 +121,9 @@ def test_sentence_about_something_else_is_not_contradicted(said: str) -> None:
 
 def test_contradiction_moves_with_the_mistake() -> None:
     """Who miscopies is contradicted, and neither who copied rightly before nor who repeats the wrong number."""
-    first = _tell(LAMP, PRICE, "The lamp costs 84 euros.", ("b", "message", "Our lamp costs 84 euros."))
-    second = _tell(LAMP, PRICE, "The lamp costs 48 euros.", ("b", "message", "Our lamp costs 84 euros."))
-    sound = _tell(LAMP, PRICE, "The lamp costs 48 euros.", ("b", "message", "Our lamp costs 48 euros."))
+    first = _tell(LAMP, PRICE, "The lamp costs 84 euros.", ("b", "Our lamp costs 84 euros."))
+    second = _tell(LAMP, PRICE, "The lamp costs 48 euros.", ("b", "Our lamp costs 84 euros."))
+    sound = _tell(LAMP, PRICE, "The lamp costs 48 euros.", ("b", "Our lamp costs 48 euros."))
 
     assert [_find(run) for run in (first, second, sound)] == [[(2, "84", "48")], [(3, "84", "48")], []]
 
@@ -139,8 +131,8 @@ def test_contradiction_moves_with_the_mistake() -> None:
 def test_ambiguous_records_contradict_nothing() -> None:
     """Where several rows are of the thing, or tools answered differently, nothing tells which is meant."""
     rows = '[{"item": "lamp", "colour": "red", "price": 48}, {"item": "lamp", "colour": "blue", "price": 57}]'
-    again = ("a", "tool_call", LAMP), ("a", "tool_result", '{"item": "lamp", "price": 57}')
-    twice = _run(("a", "tool_call", LAMP), ("a", "tool_result", PRICE), *again, ("a", "message", "The lamp costs 84."))
+    again = ("a", LAMP, "tool_call"), ("a", '{"item": "lamp", "price": 57}', "tool_result")
+    twice = team(("a", LAMP, "tool_call"), ("a", PRICE, "tool_result"), *again, ("a", "The lamp costs 84."))
 
     assert _find(_tell("list_items({})", rows, "The lamp costs 84 euros.")) == []
     assert _find(twice) == []
@@ -148,11 +140,11 @@ def test_ambiguous_records_contradict_nothing() -> None:
 
 def test_number_of_the_task_or_of_a_later_answer_is_not_contradicted() -> None:
     """What the task states has a source, and what a tool answers later is confirmed."""
-    later = ("a", "tool_call", LAMP), ("a", "tool_result", '{"item": "lamp", "price": 84}')
+    later = ("a", LAMP, "tool_call"), ("a", '{"item": "lamp", "price": 84}', "tool_result")
     said = "The lamp costs 84 euros."
 
     assert _find(_tell(LAMP, PRICE, said, *later)) == []
-    assert _find(_run(("a", "tool_call", LAMP), ("a", "tool_result", PRICE), ("a", "message", said), task=said)) == []
+    assert _find(team(("a", LAMP, "tool_call"), ("a", PRICE, "tool_result"), ("a", said), task=said)) == []
 
 
 def test_tracer_raises_the_alarm_and_quotes_the_record() -> None:

@@ -7,19 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.ledger import Claim, LedgerReader, find_values, read_ledger
 from blamespan_tracer.ledger.derivations import explain_number
-
-
-def _run(task: str, *messages: tuple[str, str, str]) -> MessageActionTrace:
-    """Make a run of (agent, kind, content)."""
-    agents = tuple(Agent(name) for name in dict.fromkeys(agent for agent, _, _ in messages))
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", agent, kind, content)  # type: ignore[arg-type]  # kinds are written out
-        for index, (agent, kind, content) in enumerate(messages)
-    )
-    return MessageActionTrace("1" * 32, task, steps, agents)
+from tests.tracer_model.teams import team
 
 
 def _claim(run: MessageActionTrace, text: str) -> Claim:
@@ -107,7 +98,7 @@ def test_what_a_value_is_of_stands_in_its_own_row() -> None:
     table = "nr;name;total;taken\n2207;Petrick, Jana;28;17\n2270;Petrik, Jan;28;20"
 
     def doubt(taken: int) -> float:
-        run = _run("How many days?", ("Clerk", "tool_call", "look({})"), ("Clerk", "tool_result", table))
+        run = team(("Clerk", "look({})", "tool_call"), ("Clerk", table, "tool_result"), task="How many days?")
         step = Step(2, f"{3:016x}", "Clerk", "message", f"Account 2207, Petrick, Jana: {taken} days are taken.")
         run = replace(run, steps=(*run.steps, step))
         return sum(one.surprise for one in _claim(run, str(taken)).contradictions if one.kind == "row")
@@ -125,23 +116,16 @@ def test_what_a_value_is_of_stands_in_its_own_row() -> None:
 )
 def test_where_a_result_is_calculated_from_is_told(text: str, number: str, operands: str) -> None:
     """A difference of two numbers beside it, or said last, is calculated; another number is not."""
-    run = _run("Days?", ("Clerk", "message", "Of 28 days 17 are taken."), ("Clerk", "message", text))
+    run = team(("Clerk", "Of 28 days 17 are taken."), ("Clerk", text), task="Days?")
 
     assert _claim(run, number).calculated.operands == operands
-
-
-@pytest.mark.parametrize("text", ["", "漢字", "\ud800", "1" * 10_000, "a_" * 5_000, "\u202e12", '"' * 999])
-def test_odd_texts_are_read_and_offsets_give_the_value_back(text: str) -> None:
-    """No text raises, and every value stands where it says."""
-    for value in find_values(text):
-        assert text[value.start : value.stop] == value.text
 
 
 def test_a_copied_number_that_differs_in_a_digit_is_contradicted_by_its_source() -> None:
     """The order number of the task is 48213; who calls it 48273 contradicts the task, who copies it does not."""
     task = "Refund order 48213 of Mrs Olsen."
-    wrong = _run(task, ("Clerk", "message", "I refund order 48273 now."))
-    right = _run(task, ("Clerk", "message", "I refund order 48213 now."))
+    wrong = team(("Clerk", "I refund order 48273 now."), task=task)
+    right = team(("Clerk", "I refund order 48213 now."), task=task)
 
     [contradiction] = [one for one in _claim(wrong, "48273").contradictions if one.kind == "near"]
 
@@ -153,9 +137,7 @@ def test_a_copied_number_that_differs_in_a_digit_is_contradicted_by_its_source()
 
 def test_who_repeats_a_wrong_number_is_supported_by_who_said_it_first() -> None:
     """The first is the mistake: later steps copied it."""
-    run = _run(
-        "Refund order 48213.", ("A", "message", "It is order 48273."), ("B", "message", "Order 48273 is refunded.")
-    )
+    run = team(("A", "It is order 48273."), ("B", "Order 48273 is refunded."), task="Refund order 48213.")
     first, second = (claims[0] for claims in read_ledger(run).claims)
 
     assert first.support is None
@@ -165,16 +147,16 @@ def test_who_repeats_a_wrong_number_is_supported_by_who_said_it_first() -> None:
 
 def test_a_repaired_number_is_marked() -> None:
     """Who says the right number later, and nobody the wrong one any more, repairs it."""
-    run = _run("Refund order 48213.", ("A", "message", "Order 48273?"), ("B", "message", "No, order 48213."))
+    run = team(("A", "Order 48273?"), ("B", "No, order 48213."), task="Refund order 48213.")
 
     assert _claim(run, "48273").contradictions[0].is_repaired
 
 
 def test_a_number_with_another_unit_is_contradicted() -> None:
     """The tool said 250 mg; 250 g is another dose, 250 mg is not."""
-    messages = [("A", "tool_call", "dose({})"), ("A", "tool_result", "Give 250 mg twice.")]
-    wrong = _run("Dose?", *messages, ("A", "message", "Give 250 g twice."))
-    right = _run("Dose?", *messages, ("A", "message", "Give 250 mg twice."))
+    messages = [("A", "dose({})", "tool_call"), ("A", "Give 250 mg twice.", "tool_result")]
+    wrong = team(*messages, ("A", "Give 250 g twice."), task="Dose?")
+    right = team(*messages, ("A", "Give 250 mg twice."), task="Dose?")
 
     assert [one.kind for one in read_ledger(wrong).claims[2][0].contradictions] == ["unit"]
     assert not read_ledger(right).claims[2][0].contradictions
@@ -182,10 +164,10 @@ def test_a_number_with_another_unit_is_contradicted() -> None:
 
 def test_an_opposite_word_between_the_same_words_is_contradicted() -> None:
     """The report says that prices rose; that they fell is the opposite, that they rose is not."""
-    report = ("A", "tool_result", "In Oslo house prices rose in May by a little.")
-    ask = ("A", "tool_call", "report({})")
-    wrong = _run("Prices?", ask, report, ("A", "message", "In Oslo house prices fell in May by a little."))
-    right = _run("Prices?", ask, report, ("A", "message", "In Oslo house prices rose in May by a little."))
+    report = ("A", "In Oslo house prices rose in May by a little.", "tool_result")
+    ask = ("A", "report({})", "tool_call")
+    wrong = team(ask, report, ("A", "In Oslo house prices fell in May by a little."), task="Prices?")
+    right = team(ask, report, ("A", "In Oslo house prices rose in May by a little."), task="Prices?")
 
     def kinds(run: MessageActionTrace) -> list[str]:
         return [one.kind for claim in read_ledger(run).claims[2] for one in claim.contradictions]
@@ -219,15 +201,15 @@ def test_calculated_numbers_are_explained(key: str, operands: list[float]) -> No
 )
 def test_dates_and_times_are_counted_on(task: str, claim: str, is_explained: bool) -> None:
     """A date some days after a known one, and the days between two, are explained; a day more is not."""
-    run = _run(task, ("A", "message", f"That makes {claim}."))
+    run = team(("A", f"That makes {claim}."), task=task)
 
     assert (_claim(run, claim).derivation > 0) is is_explained
 
 
 def test_a_day_without_its_year_is_that_day() -> None:
     """Who leaves the year out copies the date; who changes the day does not."""
-    right = _run("Be there on 15 May 2024.", ("A", "message", "I am there on 15 May."))
-    wrong = _run("Be there on 15 May 2024.", ("A", "message", "I am there on 16 May."))
+    right = team(("A", "I am there on 15 May."), task="Be there on 15 May 2024.")
+    wrong = team(("A", "I am there on 16 May."), task="Be there on 15 May 2024.")
 
     assert _claim(right, "15 May").support is not None
     assert [one.kind for one in _claim(wrong, "16 May").contradictions][:1] == ["near"]
@@ -236,8 +218,8 @@ def test_a_day_without_its_year_is_that_day() -> None:
 def test_values_copied_beside_a_claim_tell_where_it_was_copied_from() -> None:
     """Of three values near a wrong one, all stand where the right one stands; on a page of new values none does."""
     task = "Loan 2200 of Stellbrink: rate 3.45 %, 180 months, balance 18,431."
-    copied = _run(task, ("A", "message", "Loan 2200: rate 3.45 %, 180 months, balance 18,481."))
-    new = _run(task, ("A", "message", "Offer 9371: rate 7.12 %, 96 weeks, balance 18,481."))
+    copied = team(("A", "Loan 2200: rate 3.45 %, 180 months, balance 18,481."), task=task)
+    new = team(("A", "Offer 9371: rate 7.12 %, 96 weeks, balance 18,481."), task=task)
 
     [one, *_] = _claim(copied, "18,481").contradictions
     [other, *_] = _claim(new, "18,481").contradictions
@@ -248,8 +230,8 @@ def test_values_copied_beside_a_claim_tell_where_it_was_copied_from() -> None:
 
 def test_made_up_numbers_do_not_vouch_for_each_other() -> None:
     """A sum of numbers that nobody had is no derivation for later steps."""
-    made_up = _run("Total?", ("A", "message", "Rent 83127, heat 41555."), ("B", "message", "Sum: 124682."))
-    given = _run("Rent 83127, heat 41555. Total?", ("A", "message", "I add."), ("B", "message", "Sum: 124682."))
+    made_up = team(("A", "Rent 83127, heat 41555."), ("B", "Sum: 124682."), task="Total?")
+    given = team(("A", "I add."), ("B", "Sum: 124682."), task="Rent 83127, heat 41555. Total?")
 
     assert _claim(made_up, "124682").derivation == 0
     assert _claim(given, "124682").derivation > 0
@@ -257,7 +239,7 @@ def test_made_up_numbers_do_not_vouch_for_each_other() -> None:
 
 def test_what_a_step_was_given_is_a_source() -> None:
     """A number of the agent's own prompt has a source, though no step before says it."""
-    run = _run("Go.", ("A", "message", "The limit is 90210."))
+    run = team(("A", "The limit is 90210."), task="Go.")
     given = replace(run, steps=(replace(run.steps[0], input_text="Mind the limit of 90210."),))
 
     assert _claim(run, "90210").support is None
@@ -269,10 +251,8 @@ def test_time_grows_with_the_length_of_the_run() -> None:
     """Four times the steps take about four times as long."""
 
     def seconds(n_steps: int) -> float:
-        messages = [
-            ("A", "message", f"Row {i}: order {10_000 + 37 * i} costs {i * 3.25:.2f} EUR.") for i in range(n_steps)
-        ]
-        run = _run("List all orders.", *messages)
+        messages = [("A", f"Row {i}: order {10_000 + 37 * i} costs {i * 3.25:.2f} EUR.") for i in range(n_steps)]
+        run = team(*messages, task="List all orders.")
         begin = time.process_time()
         read_ledger(run)
         return time.process_time() - begin
@@ -283,10 +263,10 @@ def test_time_grows_with_the_length_of_the_run() -> None:
 
 def test_a_run_read_step_by_step_has_the_ledger_of_the_whole() -> None:
     """Holding a step takes nothing up: the ledger is that of the steps that were taken, whatever was tried between."""
-    run = _run(
-        "Order 48213 costs 120 EUR.",
-        ("a", "message", "Order 48273 costs 120 EUR, twice that is 240."),
-        ("b", "message", "So 240 for order 48213, paid on 2024-05-15."),
+    run = team(
+        ("a", "Order 48273 costs 120 EUR, twice that is 240."),
+        ("b", "So 240 for order 48213, paid on 2024-05-15."),
+        task="Order 48213 costs 120 EUR.",
     )
     reader, held = LedgerReader(run.task), []
     for step in run.steps:

@@ -11,18 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blamespan.attribution import Attribution
-from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.ledger import Claim, find_values, read_ledger
 from blamespan_tracer.ledger.dating import dates_itself
 from blamespan_tracer.ledger.provenance import trace_answer
 from blamespan_tracer.ledger.values import dimension_of
+from tests.tracer_model.teams import team
 
 
 def _claims(task: str, *messages: str) -> tuple[Claim, ...]:
     """Return the claims of the last message."""
-    steps = tuple(Step(index, f"{index + 1:016x}", "Clerk", "message", text) for index, text in enumerate(messages))
-    return read_ledger(MessageActionTrace("1" * 32, task, steps, (Agent("Clerk"),))).claims[-1]
+    return read_ledger(team(*(("Clerk", text) for text in messages), task=task)).claims[-1]
 
 
 def _findings(task: str, *messages: str) -> list[str]:
@@ -404,11 +403,8 @@ def test_a_megabyte_of_prose_is_read_in_seconds() -> None:
 
 def test_who_repeats_the_moment_of_a_message_has_it_from_there() -> None:
     """The clock of one agent's message is a source for the others, and nobody's guess."""
-    steps = (
-        Step(0, f"{1:016x}", "Clerk", "message", "Incident update, 14:22 UTC: checkout is back."),
-        Step(1, f"{2:016x}", "Writer", "message", "Checkout was back at 14:22."),
-    )
-    provenance = trace_answer(MessageActionTrace("1" * 32, "How?", steps, (Agent("Clerk"), Agent("Writer"))))
+    update, said = "Incident update, 14:22 UTC: checkout is back.", "Checkout was back at 14:22."
+    provenance = trace_answer(team(("Clerk", update), ("Writer", said), task="How?"))
 
     assert [(one.mention.step, one.kind) for one in provenance.chain(provenance.claims[0])] == [
         (1, "agent"),
@@ -432,19 +428,13 @@ _UPDATE = "Incident update, 14:22 UTC: checkout is mitigated, error rate {} %. N
     ],
 )
 def test_the_verdict_names_the_wrong_restatement_and_nobody_for_the_right_one(
-    task: str, answer: str, said: str, right: str, wrong: str
+    tracer: AutoTracer, task: str, answer: str, said: str, right: str, wrong: str
 ) -> None:
     """The alarm is raised at the step that restates a tool's value wrongly, and not in its sound twin."""
 
     def judge(value: str) -> Attribution:
-        messages: list[tuple[StepKind, str]] = [
-            ("tool_call", "look_up({})"),
-            ("tool_result", answer),
-            ("message", said.format(value)),
-        ]
-        steps = tuple(Step(index, f"{index + 1:016x}", "Clerk", *one) for index, one in enumerate(messages))
-        [verdict] = AutoTracer.bundled().attribute([MessageActionTrace("1" * 32, task, steps, (Agent("Clerk"),))])
-        return verdict
+        call, result = ("Clerk", "look_up({})", "tool_call"), ("Clerk", answer, "tool_result")
+        return tracer.attribute([team(call, result, ("Clerk", said.format(value)), task=task)])[0]
 
     sound, failed = judge(right), judge(wrong)
 

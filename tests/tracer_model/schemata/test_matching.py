@@ -11,31 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blamespan.errors import ConfigError
-from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_tracer.schemata import ErrorSchema, Signature, SoundSteps, make_schema, match_schemata
 from blamespan_tracer.schemata.findings import abstract_words, pairs_of, read_findings
-
-_ROLES: dict[str, AgentRole] = {"User": "user"}
-
-
-def run(*messages: tuple[str, str, str], task: str = "How many rooms?", number: int = 1) -> MessageActionTrace:
-    """Make a run of (agent, kind, content)."""
-    agents = tuple(Agent(name, _ROLES.get(name, "agent")) for name in dict.fromkeys(name for name, _, _ in messages))
-    steps = tuple(
-        Step(index, f"{index + 1:016x}", agent, kind, content)  # type: ignore[arg-type]  # kinds are written out
-        for index, (agent, kind, content) in enumerate(messages)
-    )
-    return MessageActionTrace(f"{number:032x}", task, steps, agents)
+from tests.tracer_model.teams import team
 
 
 def hotel(rooms: str, stated: str, *, name: str = "Hotel Aurora", agent: str = "Researcher") -> MessageActionTrace:
     """A run in which a researcher asks a tool and states what it answered, or something else."""
-    return run(
-        ("Planner", "message", f"{agent}, look up the {name}."),
-        (agent, "tool_call", f"search(hotel='{name}')"),
-        (agent, "tool_result", f"{name}, Bergen. It has {rooms} rooms. A night costs 84.50 euros."),
-        (agent, "message", f"The {name} has {stated} rooms. A night costs 84.50 euros."),
-        ("Writer", "message", f"The answer: {stated} rooms."),
+    return team(
+        ("Planner", f"{agent}, look up the {name}."),
+        (agent, f"search(hotel='{name}')", "tool_call"),
+        (agent, f"{name}, Bergen. It has {rooms} rooms. A night costs 84.50 euros.", "tool_result"),
+        (agent, f"The {name} has {stated} rooms. A night costs 84.50 euros."),
+        ("Writer", f"The answer: {stated} rooms."),
     )
 
 
@@ -59,9 +48,9 @@ def test_failure_is_known_again_with_other_values_and_its_sound_twin_is_not() ->
 def test_failure_is_known_by_its_words_where_nothing_contradicts_it() -> None:
     """Who skips a check says so in words; who makes it uses others."""
     skipping = "I skip the verification because the deadline is close; consider it done."
-    failed = run(("Planner", "message", "Check the sum."), ("Checker", "message", skipping))
-    again = run(("Planner", "message", "Check the table."), ("Checker", "message", f"Well then. {skipping}"), number=2)
-    sound = run(("Planner", "message", "Check the table."), ("Checker", "message", "I have verified every row of it."))
+    failed = team(("Planner", "Check the sum."), ("Checker", skipping))
+    again = team(("Planner", "Check the table."), ("Checker", f"Well then. {skipping}"), number=2)
+    sound = team(("Planner", "Check the table."), ("Checker", "I have verified every row of it."))
     schema = make_schema(failed, 1, quote=skipping)
 
     assert [match.step for match in match_schemata(again, [schema])] == [1]
@@ -80,9 +69,9 @@ def test_what_sound_runs_show_as_well_is_refused() -> None:
 
 def test_steps_of_another_kind_or_tool_do_not_match() -> None:
     """A signature that names a kind and a tool is of calls of that tool alone."""
-    call = run(("Clerk", "tool_call", "refund(order=48273)"), task="Refund order 48213.")
-    other = run(("Clerk", "tool_call", "cancel(order=48273)"), task="Refund order 48213.", number=2)
-    again = run(("Clerk", "tool_call", "refund(order=90261)"), task="Refund order 90251.", number=3)
+    call = team(("Clerk", "refund(order=48273)", "tool_call"), task="Refund order 48213.")
+    other = team(("Clerk", "cancel(order=48273)", "tool_call"), task="Refund order 48213.", number=2)
+    again = team(("Clerk", "refund(order=90261)", "tool_call"), task="Refund order 90251.", number=3)
     schema = make_schema(call, 0)
 
     assert (schema.signature.kind, schema.signature.tool) == ("tool_call", "refund")
@@ -141,7 +130,7 @@ def test_any_text_can_be_abstracted_and_matched(text: str, name: str) -> None:
 def test_hostile_texts_are_matched_within_bounds(text: str) -> None:
     """No text of a run takes long or raises."""
     schema = make_schema(FAILED, 3)
-    hostile = run(("Researcher", "message", text), ("Researcher", "tool_call", text), task=text)
+    hostile = team(("Researcher", text), ("Researcher", text, "tool_call"), task=text)
     begin = time.process_time()
 
     matches = match_schemata(hostile, [schema])
@@ -155,10 +144,9 @@ def test_a_hundred_schemata_on_two_hundred_steps_take_milliseconds() -> None:
     from blamespan_tracer.schemata.matching import match_findings
 
     messages = [
-        (f"Agent{index % 9}", "message", f"Step {index}: we found {index * 37} rooms in the hotel list.")
-        for index in range(200)
+        (f"Agent{index % 9}", f"Step {index}: we found {index * 37} rooms in the hotel list.") for index in range(200)
     ]
-    long = run(*messages)
+    long = team(*messages)
     schemata = [
         ErrorSchema(
             f"s{index}",
@@ -184,7 +172,7 @@ def test_checks_of_ones_own_are_findings(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("BLAMESPAN_CHECKS", str(rules))
     in_use._cached_checks.cache_clear()
     try:
-        failed = run(("Clerk", "message", "Damn it: where is the damn form?"))
+        failed = team(("Clerk", "Damn it: where is the damn form?"))
         finding = [finding for one in read_findings(failed) for finding in one.findings]
     finally:
         monkeypatch.undo()

@@ -15,6 +15,7 @@ from blamespan_tracer.auto.observed_run import ObservedRun, strongest_contradict
 from blamespan_tracer.checks import CheckResult
 from blamespan_tracer.ledger import Mention
 from blamespan_tracer.ledger.ledger import TASK, Claim, Contradiction
+from blamespan_tracer.tokens import SENTENCE_END
 
 _LEAST_OF_TOP = 0.1
 """Steps with less than this much of the most blamed step's share are not quoted: nobody blames them."""
@@ -22,7 +23,6 @@ _LEAST_OF_TOP = 0.1
 _MAX_STEPS = 3
 _MAX_QUOTE_CHARS = 200
 _SPACE = re.compile(r"\s")
-_BORDER = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ def _quote(trace: MessageActionTrace, mention: Mention) -> str:
 
 def _quote_around(text: str, start: int, stop: int) -> str:
     """Return the sentence or line around a value, at most 200 characters of it."""
-    begin = max((match.end() for match in _BORDER.finditer(text, max(0, start - 2_000), start)), default=0)
-    after = _BORDER.search(text, stop)
+    begin = max((match.end() for match in SENTENCE_END.finditer(text, max(0, start - 2_000), start)), default=0)
+    after = SENTENCE_END.search(text, stop)
     end = after.start() if after else len(text)
     if start - begin > _MAX_QUOTE_CHARS // 2:
         begin = start - _MAX_QUOTE_CHARS // 2

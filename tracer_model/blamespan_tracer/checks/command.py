@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+
+from blamespan.analysis.showing.legible import printable
 
 if TYPE_CHECKING:
     from blamespan.importing.recorded import RecordedRun
@@ -36,6 +37,9 @@ def checks(traces: tuple[str, ...], files: tuple[Path, ...], wants_json: bool, e
 
     Example:  blamespan lab checks last
     """
+    from blamespan.analysis.sources import runs_in
+    from blamespan.errors import UnreadableInput
+    from blamespan_tracer.checks.check import apply_checks
     from blamespan_tracer.checks.in_use import checks_in_use
 
     in_use = checks_in_use(files or None)
@@ -43,28 +47,18 @@ def checks(traces: tuple[str, ...], files: tuple[Path, ...], wants_json: bool, e
         _print_list(in_use, wants_json=wants_json)
         return
     n_unreadable = 0
-    for run, results in _apply_to_runs(traces, in_use):
-        if results is None:
+    for run in runs_in(traces):
+        if isinstance(run, UnreadableInput):
             n_unreadable += 1
-            click.echo(f"blamespan: {_printable(str(run))}", err=True)
-        elif wants_json:
+            click.echo(f"blamespan: {printable(str(run))}", err=True)
+            continue
+        results = apply_checks(in_use, run.trace)
+        if wants_json:
             click.echo(json.dumps({"source": run.source, "trace_id": run.trace.trace_id, **_as_json(results)}))
         else:
             _print_run(run, results, every=every)
     if n_unreadable:
         sys.exit(1)
-
-
-def _apply_to_runs(
-    traces: tuple[str, ...], in_use: tuple[Check, ...]
-) -> Iterator[tuple[Any, list[CheckResult] | None]]:
-    """Yield each run with the results of the checks, or, with None, the error in its place."""
-    from blamespan.analysis.sources import runs_in
-    from blamespan.errors import UnreadableInput
-    from blamespan_tracer.checks.check import apply_checks
-
-    for run in runs_in(traces):
-        yield run, None if isinstance(run, UnreadableInput) else apply_checks(in_use, run.trace)
 
 
 def _as_json(results: list[CheckResult]) -> dict[str, object]:
@@ -88,13 +82,13 @@ def _print_run(run: RecordedRun, results: list[CheckResult], *, every: bool) -> 
     shown = [result for result in results if every or result.outcome == "fail"]
     n_broken = len({result.check.name for result in results if result.outcome == "fail"})
     n_checks = len({result.check.name for result in results})
-    click.echo(f"{_printable(run.source)}   {len(run.trace.steps)} steps   {n_broken} of {n_checks} checks broken")
+    click.echo(f"{printable(run.source)}   {len(run.trace.steps)} steps   {n_broken} of {n_checks} checks broken")
     for result in sorted(shown, key=lambda result: -1 if result.step is None else result.step):
         step = "   -" if result.step is None else f"{result.step:4}"
         agent = "" if result.step is None else run.trace.steps[result.step].agent
-        details = f"{_printable(result.quote)!r}  {_printable(result.reason)}" if result.outcome != "pass" else ""
+        details = f"{printable(result.quote)!r}  {printable(result.reason)}" if result.outcome != "pass" else ""
         click.echo(
-            f"{step}  {result.outcome:12}  {result.check.name:22}  {_printable(agent)[:24]:24}  {details}".rstrip()
+            f"{step}  {result.outcome:12}  {result.check.name:22}  {printable(agent)[:24]:24}  {details}".rstrip()
         )
 
 
@@ -104,10 +98,4 @@ def _print_list(in_use: tuple[Check, ...], *, wants_json: bool) -> None:
         if wants_json:
             click.echo(json.dumps({"check": check.name, "title": check.title, "mode": mode}))
         else:
-            click.echo(f"{check.name:22}  {mode:14}  {_printable(check.title)}")
-
-
-def _printable(text: str) -> str:
-    from blamespan.analysis.showing.legible import printable
-
-    return printable(text)
+            click.echo(f"{check.name:22}  {mode:14}  {printable(check.title)}")

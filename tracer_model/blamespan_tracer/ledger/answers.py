@@ -85,55 +85,14 @@ _TELLS_OTHER = re.compile(
 )
 """A sentence with one of them speaks of another number than the one that a tool has answered, or guesses."""
 
-_IS_NAMELESS: Final = frozenset(
-    [
-        "currency",
-        "unit",
-        "units",
-        "status",
-        "state",
-        "type",
-        "category",
-        "ok",
-        "success",
-        "error",
-        "message",
-        "note",
-        "description",
-        "comment",
-        "source",
-    ]
-)
+_NAMELESS = "currency unit units status state type category ok success error message note description comment source"
+_IS_NAMELESS: Final = frozenset(_NAMELESS.split())
 """Keys of strings that name nothing."""
-_NO_AMOUNT: Final = frozenset(
-    [
-        "id",
-        "year",
-        "code",
-        "zip",
-        "zipcode",
-        "postcode",
-        "phone",
-        "number",
-        "no",
-        "nr",
-        "page",
-        "index",
-        "rank",
-        "version",
-        "port",
-        "line",
-        "row",
-        "month",
-        "timestamp",
-        "lat",
-        "lon",
-        "latitude",
-        "longitude",
-        "error",
-        "status",
-    ]
-)
+_UNMEASURED = """
+id year code zip zipcode postcode phone number no nr page index rank version port line row month timestamp lat lon
+latitude longitude error status
+"""
+_NO_AMOUNT: Final = frozenset(_UNMEASURED.split())
 """Keys of numbers that measure nothing."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")

@@ -23,24 +23,9 @@ _NEVER, _DOUBT = -40.0, 0.7
 
 _FACTORS = np.array(
     [
-        1.0,
-        1e3,
-        1e6,
-        1e9,
-        100.0,
-        60.0,
-        3600.0,
-        1440.0,
-        24.0,
-        7.0,
-        12.0,
-        52.0,
-        365.0,
-        1.609344,
-        2.54,
-        0.3048,
-        0.45359237,
-        2.0,
+        *(1.0, 1e3, 1e6, 1e9, 100.0),  # magnitudes, per cent
+        *(60.0, 3600.0, 1440.0, 24.0, 7.0, 12.0, 52.0, 365.0),  # times
+        *(1.609344, 2.54, 0.3048, 0.45359237, 2.0),  # lengths and weights, the double
     ]
 )
 """By which a number is multiplied or divided when it is told in another unit, doubled or halved."""

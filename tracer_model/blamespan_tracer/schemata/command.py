@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from blamespan.analysis.showing.legible import printable
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 
@@ -141,7 +142,7 @@ def _add_one(
         )  # fmt: skip
         file.add(schema)
     except ConfigError as error:
-        click.echo(f"blamespan: run {trace.trace_id[:8]}: {_printable(str(error))}", err=True)
+        click.echo(f"blamespan: run {trace.trace_id[:8]}: {printable(str(error))}", err=True)
         return "refused"
     click.echo(f"{schema.name}  made of run {trace.trace_id[:8]} step {step}, threshold {schema.threshold:.2f}")
     return "made"
@@ -180,9 +181,9 @@ def match_runs(traces: tuple[str, ...], path: Path | None, *, as_json: bool) -> 
             ]}))  # fmt: skip
             continue
         for match, said in told:
-            agent = _printable(trace.steps[match.step].agent)
+            agent = printable(trace.steps[match.step].agent)
             click.echo(
-                f"{_printable(run.source)}  step {match.step} {agent}  {match.schema.name}  {match.score:.2f}  {said}"
+                f"{printable(run.source)}  step {match.step} {agent}  {match.schema.name}  {match.score:.2f}  {said}"
             )
     click.echo(f"blamespan: {n_matched} of {len(found)} runs show a known failure", err=True)
 
@@ -202,7 +203,7 @@ def _read_runs(traces: Sequence[str]) -> Iterator[RecordedRun]:
 
     for item in runs_in(traces):
         if isinstance(item, UnreadableInput):
-            click.echo(f"blamespan: {_printable(str(item))}", err=True)
+            click.echo(f"blamespan: {printable(str(item))}", err=True)
         else:
             yield item
 
@@ -259,9 +260,3 @@ def _seen(trace: MessageActionTrace, step: int, by: str) -> SeenFailure:
 
     at = began_at(trace)
     return SeenFailure(trace.trace_id, step, "" if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ"), by[:100])
-
-
-def _printable(text: str) -> str:
-    from blamespan.analysis.showing.legible import printable
-
-    return printable(text)

@@ -26,7 +26,6 @@ class Served(ThreadingHTTPServer):
     - `say`: the message's content; an object becomes JSON; `find` instead: answer whatever is asked as somebody would
       who takes the decision for decisive in which this text stands;
     - `status`, `headers`, `body`: an HTTP answer as it is; `drop`: hang up; `wait_s`: wait first; `pad`: blanks behind;
-    - `stream`: send it as server-sent events in so many pieces; `end`: false to leave out how it ends;
     - `finish`, `usage`: of the answer; `refuses`: refuse questions that carry one of these fields, as 400;
     - `key`: refuse every other key, as 401.
     """
@@ -100,15 +99,10 @@ def _write_body(asked: dict[str, Any], answer: dict[str, Any]) -> bytes:
     text += " " * answer.get("pad", 0)
     usage = {"prompt_tokens": 1_000, "completion_tokens": 10}
     end = {"usage": answer["usage"]} if answer.get("usage") else {} if "usage" in answer else {"usage": usage}
-    finish = answer.get("finish", "stop")
-    if "stream" in answer:
-        size = -(-len(text) // answer["stream"])
-        parts = [text[at : at + size] for at in range(0, len(text), size)]
-        events = [{"choices": [{"delta": {"content": part}, "finish_reason": None}]} for part in parts]
-        events += [{"choices": [{"delta": {}, "finish_reason": finish}]}] if answer.get("end", True) else []
-        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
-        return "".join([*lines, "data: [DONE]\n\n" if answer.get("end", True) else ""]).encode()
-    choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    choice: dict[str, Any] = {
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": answer.get("finish", "stop"),
+    }
     return json.dumps({"choices": [choice], **end}).encode()
 
 

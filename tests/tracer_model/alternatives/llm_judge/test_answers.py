@@ -156,10 +156,8 @@ def test_thoughts_and_a_fence_are_taken_off(text: str) -> None:
         (b'{"choices": [{"message": {"content": ["{}"]}}]}', "no chat completion"),
         (b'{"choices": [{"message": {"content": null, "tool_calls": [{"id": "1"}]}}]}', "calls a tool"),
         (b'{"error": {"message": "Overloaded", "code": 502}}', "the server sent an error"),
-        (b'data: {"choices": [{"delta": {"content": "{}"}}]}\n\ndata: {"error": "gone"}\n\n', "sent an error"),
         (b'{"choices": [{"message": {"content": "", "refusal": "No."}}]}', "declined"),
         (b'{"choices": [{"message": {"content": "{"}, "finish_reason": "length"}]}', "cut off"),
-        (b'data: {"choices": [{"delta": {"content": "{}"}}]}\n\n', "stream ended"),
     ],
 )
 def test_body_that_is_no_answer_says_why(body: bytes, reason: str) -> None:
@@ -182,12 +180,3 @@ def test_content_in_parts_is_their_text() -> None:
     body = json.dumps({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}).encode()
 
     assert read_completion(body) == '{"a": 1}'
-
-
-def test_stream_is_read_as_one_answer() -> None:
-    """Events that nobody asked for add up to the text; other lines and line separators in it do not matter."""
-    events = [{"choices": [{"delta": {"content": part}}]} for part in ("a\u2028", "b")]
-    events.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
-    lines = "".join(f"event: x\ndata: {json.dumps(each, ensure_ascii=False)}\n\n" for each in events)
-
-    assert read_completion(f": hello\n{lines}data: [DONE]\n".encode()) == "a\u2028b"

@@ -152,20 +152,6 @@ def test_embedded_verdict_stands_where_no_answer_comes(answer: Any, more: Any, n
     assert note in found.opinions[1].note
 
 
-def test_budget_that_is_spent_midway_leaves_the_others_their_verdicts() -> None:
-    """Some runs are asked about, the rest keep the embedded verdict; none is without one."""
-    traces = runs(6)
-    usage = {"prompt_tokens": 2_000, "completion_tokens": 3_000}
-    with served({**GOOD, "usage": usage}) as server:
-        tracer = judge(
-            server.url, tracer=fixed(UNSURE, *traces), hourly=Bound(13_000), answer_tokens=4_000, concurrency=1
-        )
-        found = tracer.attribute(traces)
-
-    assert [each.tracer.name for each in found] == ["judge"] * 2 + ["fixed"] * 4
-    assert {each.abstained for each in found} == {None}
-
-
 def test_nobody_at_fault_lowers_the_failure_score() -> None:
     """A judge that finds nothing leaves the embedded order of suspects, and half of the alarm."""
     nothing = {"reasoning": "", "failed": False, "confidence": 0.9, "suspects": []}

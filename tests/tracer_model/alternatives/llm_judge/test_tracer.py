@@ -122,9 +122,9 @@ def test_what_stays_wrong_is_an_abstention_with_its_reason(answer: dict[str, Any
     assert said in reason(answer, key="long-secret")
 
 
-@pytest.mark.parametrize("answer", [{**GOOD, "stream": 7}, {"say": verdict(agent=None)}, {"say": verdict("2")}])
+@pytest.mark.parametrize("answer", [{"say": verdict(agent=None)}, {"say": verdict("2")}])
 def test_odd_but_plain_answers_count(answer: dict[str, Any]) -> None:
-    """A stream nobody asked for, a step without its agent, a number as text."""
+    """A step without its agent, a number as text."""
     assert reason(answer) == "step 2"
 
 

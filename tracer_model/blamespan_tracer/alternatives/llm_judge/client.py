@@ -13,10 +13,10 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from blamespan_tracer.alternatives.endpoint import Endpoint, EndpointError
 from blamespan_tracer.alternatives.llm_judge.budget import RunSpending, TokenBudget, Unanswered
@@ -28,7 +28,6 @@ from blamespan_tracer.alternatives.rendering import estimated_tokens
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 _ATTEMPTS = 4
 _READINGS = 2
@@ -93,18 +92,6 @@ class JudgeQuestion:
     def prompt(self, taxonomy: JudgeTaxonomy) -> str:
         """Write the instructions."""
         return "\n\n".join(filter(None, (instructions(self.form, taxonomy), self.note)))
-
-
-class Ask(Protocol):
-    """Puts questions."""
-
-    def __call__(self, question: JudgeQuestion, read: Callable[[str], T]) -> T:
-        """Return what *read* makes of the answer.
-
-        Raises:
-            Unanswered: if there is none that it can read.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,19 +218,17 @@ class JudgeClient:
     def _ask_once(self, question: JudgeQuestion, prompt: str, deadline: Deadline, run: RunSpending | None) -> str:
         """Put a question; without what the server turns out not to take, as long as there is such a thing."""
         while True:
-            optional = self._features.choose()
-            request = {
-                **self._request(question, prompt),
-                **optional.fields(question.form, self._settings.answer_tokens),
-            }
+            names = self._features.choose()
+            optional = _list_optional(names, question.form, self._settings.answer_tokens)
+            request = {**self._request(question, prompt), **optional}
             timeout_s = min(self._endpoint.timeout_s, deadline.left_s())
             try:
                 body = self._pay(request, estimated_tokens(prompt + question.document), timeout_s, run)
             except EndpointError as error:
-                if not self._features.drop_refused(optional, error):
+                if not self._features.drop_refused(names, error):
                     raise
                 continue
-            self._features.record_success(optional)
+            self._features.record_success(names)
             return read_completion(body)
 
     def _pay(self, request: dict[str, object], input_tokens: int, timeout_s: float, run: RunSpending | None) -> bytes:
@@ -313,22 +298,16 @@ class _CircuitBreaker:
                 self._until_s, self._reason, self._in_a_row = time.monotonic() + _OPEN_S, reason, 0
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFeatures:
-    """What a request carries beside its messages."""
-
-    names: tuple[str, ...]
-
-    def fields(self, form: Form, answer_tokens: int) -> dict[str, object]:
-        """Return the fields of the protocol."""
-        schema = {"name": form.name, "strict": True, "schema": form.schema}
-        every: dict[str, dict[str, object]] = {
-            "max_tokens": {"max_tokens": answer_tokens},
-            "max_completion_tokens": {"max_completion_tokens": answer_tokens},
-            "temperature": {"temperature": 0, "seed": 0},
-            "response_format": {"response_format": {"type": "json_schema", "json_schema": schema}},
-        }
-        return {key: value for name in self.names for key, value in every[name].items()}
+def _list_optional(names: Sequence[str], form: Form, answer_tokens: int) -> dict[str, object]:
+    """Return the fields that a request carries beside its messages."""
+    schema = {"name": form.name, "strict": True, "schema": form.schema}
+    every: dict[str, dict[str, object]] = {
+        "max_tokens": {"max_tokens": answer_tokens},
+        "max_completion_tokens": {"max_completion_tokens": answer_tokens},
+        "temperature": {"temperature": 0, "seed": 0},
+        "response_format": {"response_format": {"type": "json_schema", "json_schema": schema}},
+    }
+    return {key: value for name in names for key, value in every[name].items()}
 
 
 class ServerFeatures:
@@ -344,35 +323,33 @@ class ServerFeatures:
         self._accepted: set[str] = set()
         self._warned: set[str] = set()
 
-    def choose(self) -> RequestFeatures:
+    def choose(self) -> list[str]:
         """Return the features of the next request."""
         with self._lock:
             dropped = self._dropped
-            return RequestFeatures(
-                tuple(name for name in _NAMES if name not in dropped and _INSTEAD.get(name, name) in {name, *dropped})
-            )
+            return [name for name in _NAMES if name not in dropped and _INSTEAD.get(name, name) in {name, *dropped}]
 
-    def record_success(self, features: RequestFeatures) -> None:
-        """Note that a question that carried this was answered; say so if it is less than before."""
+    def record_success(self, names: Sequence[str]) -> None:
+        """Note that a question that carried these was answered; say so if it is less than before."""
         with self._lock:
-            self._accepted.update(features.names)
-            lost = [name for name in _LOST if name in self._dropped - self._warned and name not in features.names]
+            self._accepted.update(names)
+            lost = [name for name in _LOST if name in self._dropped - self._warned and name not in names]
             self._warned.update(lost)
         for name in lost:
             _log.warning("the judge is asked without %s from now on, as its server refused it: %s", name, _LOST[name])
 
-    def drop_refused(self, features: RequestFeatures, error: EndpointError) -> bool:
+    def drop_refused(self, names: Sequence[str], error: EndpointError) -> bool:
         """Drop what the server names in its refusal, or is needed least; return whether to ask again."""
         if error.status in _OTHER:
             return False
         with self._lock:
-            undecided = [name for name in features.names if name not in self._accepted]
+            undecided = [name for name in names if name not in self._accepted]
             named = [name for name in undecided if any(word in error.body for word in _WORDS[name])]
             if not named and not (undecided and error.status in _REFUSALS):
-                if not features.names:
+                if not names:
                     self._dropped &= self._warned
                 return False
-            if not self._dropped & set(features.names):  # else another thread has just found out
+            if not self._dropped & set(names):  # else another thread has just found out
                 dropped_name = (named or undecided)[0]
                 self._dropped.add(dropped_name)
                 if not named:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from blamespan.analysis.showing.legible import printable
 from blamespan.tracers import tracer_options
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants
 
     Example:  blamespan judge last --judge-url http://localhost:8000/v1 --judge-model qwen3-32b
     """
-    from blamespan.analysis.showing.legible import printable
     from blamespan.analysis.sources import runs_in
     from blamespan.errors import UnreadableInput
     from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
@@ -83,8 +83,6 @@ def _print_question(run: RecordedRun, tracer: JudgeTracer, settings: JudgeSettin
     if wants_json:
         click.echo(json.dumps(described))
         return
-    from blamespan.analysis.showing.legible import printable
-
     click.echo(f"{printable(run.source)} {run.trace.trace_id}")
     click.echo(f"{'asked about' if worth.is_asked else 'not asked about, nothing is sent'}: {printable(worth.reason)}")
     if shown is None:
@@ -133,7 +131,6 @@ def _describe(run: RecordedRun, worth: Worth, shown: ShownRun | None, settings: 
 
 def _print_verdict(run: RecordedRun, verdict: Attribution, *, wants_json: bool) -> None:
     from blamespan.analysis.results.rows import row_of
-    from blamespan.analysis.showing.legible import printable
     from blamespan.analysis.showing.verdicts import lead_text, opinion_text
 
     if wants_json:

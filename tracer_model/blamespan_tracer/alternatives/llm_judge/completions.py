@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,43 +23,35 @@ class TokenUsage:
 
 def read_usage(body: bytes) -> TokenUsage | None:
     """Read what an answer cost, where the server says it."""
-    documents = reversed(_parse_documents(body))
-    usage = next((document["usage"] for document in documents if isinstance(document.get("usage"), dict)), None)
-    if usage is None:
-        return None
-    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
-    if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < _MOST_TOKENS for n in counts):
-        return None
-    return TokenUsage(int(counts[0]), int(counts[1]))
+    usage = _parse(body).get("usage")
+    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(usage, dict) else []
+    known = [n for n in counts if type(n) is int and 0 <= n < _MOST_TOKENS]
+    return TokenUsage(*known) if len(known) == 2 else None
 
 
 def read_completion(body: bytes) -> str:
-    """Read the text of an answer, streamed or not.
+    """Read the text of an answer.
 
     Raises:
         Unreadable: if there is none, or not all of it.
     """
-    documents = _parse_documents(body)
+    document = _parse(body)
+    if document.get("error"):
+        raise Unreadable("the server sent an error in its place")
     try:
-        choices = [document["choices"][0] for document in documents if document.get("choices")]
-        parts = [choice.get("message") or choice.get("delta") or {} for choice in choices]
-        text = "".join(_join_texts(part.get("content")) for part in parts)
-        ends = [choice["finish_reason"] for choice in choices if choice.get("finish_reason")]
-        refusal = any(part.get("refusal") for part in parts)
-        is_stream = any("delta" in choice for choice in choices)
-        is_called = not text.strip() and any(part.get("tool_calls") for part in parts)
+        choice = document["choices"][0] if document.get("choices") else {}
+        message = choice.get("message") or {}
+        text = _join_texts(message.get("content"))
+        is_called = not text.strip() and bool(message.get("tool_calls"))
+        is_declined = bool(message.get("refusal")) or choice.get("finish_reason") == "content_filter"
     except (LookupError, TypeError, AttributeError) as error:
         raise Unreadable("it is no chat completion") from error
-    if any(document.get("error") for document in documents):
-        raise Unreadable("the server sent an error in its place")
     if is_called:
         raise Unreadable("it calls a tool instead")
-    if refusal or "content_filter" in ends:
+    if is_declined:
         raise Unreadable("the model declined to answer")
-    if "length" in ends:
+    if choice.get("finish_reason") == "length":
         raise Unreadable("it is cut off at the most tokens an answer may have")
-    if is_stream and not ends and not body.rstrip().endswith(b"[DONE]"):
-        raise Unreadable("the stream ended before the answer did")
     if not text.strip():
         raise Unreadable("it is empty")
     return text
@@ -75,23 +66,11 @@ def _join_texts(content: object) -> str:
     return content or ""
 
 
-def _parse_documents(body: bytes) -> list[dict[str, Any]]:
-    """Read one JSON object, or those of a stream of server-sent events that nobody asked for."""
+def _parse(body: bytes) -> dict[str, Any]:
     try:
-        text = body.decode("utf-8")
-        if text.lstrip().startswith(("data:", ":", "event:", "id:")):
-            documents = [json.loads(line) for line in _iter_events(text)]
-        else:
-            documents = [json.loads(text)]
+        document = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise Unreadable("it is no JSON") from error
-    if not documents or not all(isinstance(document, dict) for document in documents):
+    if not isinstance(document, dict):
         raise Unreadable("it is no chat completion")
-    return documents
-
-
-def _iter_events(text: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        if data and data != "[DONE]":
-            yield data
+    return document
