@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import MessageActionTrace
-from blamespan_lab.train.judge_head import AskedRun, fit_combination, fold_by_task
+from blamespan_lab.recorded_runs import group_by_task
+from blamespan_lab.train.judge_head import AskedRun, fit_combination
+from blamespan_lab.train.step_model import draw_folds
 from blamespan_tracer.alternatives.llm_judge.answers import Diagnosis, Suspect
 from blamespan_tracer.alternatives.llm_judge.combination import STATED
 
@@ -129,9 +131,9 @@ def measure(
         seed: Of the answers, and of which are labelled.
     """
     asked = answers_of(JUDGES[name], failures, seed)
-    folds = fold_by_task([run.trace.task for run in asked], seed)
+    folds = draw_folds(group_by_task([run.trace.task for run in asked]), seed)
     fitted = [False] * len(asked)
-    for fold in sorted(set(folds)):
+    for fold in np.unique(folds):
         taught = [run for run, own in zip(asked, folds, strict=True) if own != fold]
         chosen = taught if n_labels is None else Random(seed).sample(taught, min(n_labels, len(taught)))
         combination = fit_combination(chosen)

@@ -9,12 +9,14 @@ Dims: N agents, V features, M modes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias, TypedDict
+from collections.abc import Sequence, Set
+from dataclasses import asdict, dataclass, replace
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.importing.recorded import RecordedRun
@@ -23,15 +25,13 @@ from blamespan.trace import MessageActionTrace
 from blamespan_lab.agent_names import labelled_pairs
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import f1, micro_interval
-from blamespan_lab.train.lexical import fit, stack_rows
+from blamespan_lab.train.lexical import fit
 from blamespan_tracer.numeric import sigmoid
-from blamespan_tracer.tokens import Hashes, joint_hash, token_hashes
+from blamespan_tracer.tokens import joint_hash, token_hashes
 
 Pair: TypeAlias = tuple[str, str]
 PairAnswer: TypeAlias = Set[Pair]
-
-_RANDOM_DRAWS = 20
-"""Random answers are scored this often and averaged."""
+Floats: TypeAlias = NDArray[np.float32]
 
 
 class F1Scores(TypedDict):
@@ -137,43 +137,10 @@ def _unseen(labels: Sequence[PairAnswer], answers: Sequence[PairAnswer], is_seen
 
 
 def _baselines(runs: Sequence[RecordedRun], labels: Sequence[PairAnswer]) -> dict[str, AnswerFigures]:
-    """Score answers that read no word. The commonest mode is that of these very labels: a generous choice."""
+    """Score an answer that reads no word. The commonest mode is that of these very labels: a generous choice."""
     mode = Counter(code for names in labels for _, code in sorted(names)).most_common(1)[0][0]
     agents = [_blamable(run.trace) for run in runs]
-    return {
-        "random": _score_random(agents, labels),
-        "every_agent_commonest_mode": figures(labels, [{(agent, mode) for agent in names} for names in agents]),
-        "first_agent_commonest_mode": figures(labels, [{(agent, mode) for agent in names[:1]} for names in agents]),
-        "every_agent_every_mode": figures(
-            labels, [{(agent, code) for agent in names for code in AEGIS} for names in agents]
-        ),
-    }
-
-
-def _score_random(agents: Sequence[Sequence[str]], labels: Sequence[PairAnswer]) -> AnswerFigures:
-    """Average over draws of one agent and one mode per run."""
-    draws = [figures(labels, list(draw)) for draw in _draw_answers(agents)]
-
-    def mean(part: str) -> F1Scores:
-        rows = [scored[part] for scored in draws]  # type: ignore[literal-required]  # one of Figures' three keys
-        return {
-            "micro_f1": float(np.mean([row["micro_f1"] for row in rows])),
-            "macro_f1": float(np.mean([row["macro_f1"] for row in rows])),
-        }
-
-    return {"pair": mean("pair"), "agent": mean("agent"), "mode": mean("mode")}
-
-
-def _draw_answers(agents: Sequence[Sequence[str]]) -> Iterator[list[PairAnswer]]:
-    generator = np.random.default_rng(0)
-    codes = list(AEGIS)
-    for _ in range(_RANDOM_DRAWS):
-        yield [
-            {(names[int(generator.integers(len(names)))], codes[int(generator.integers(len(codes)))])}
-            if names
-            else set()
-            for names in agents
-        ]
+    return {"every_agent_commonest_mode": figures(labels, [{(agent, mode) for agent in names} for names in agents])}
 
 
 def _blamable(trace: MessageActionTrace) -> list[str]:
@@ -184,17 +151,15 @@ _CODES = tuple(AEGIS)
 _MIN_AGENTS, _PENALTY, _ITERATIONS, _HELD_OUT_PERCENT = 3, 0.3, 40, 15
 _GRID = np.round(np.arange(0.05, 0.30, 0.01), 2)
 
-Floats: TypeAlias = NDArray[np.float32]
-
 
 @dataclass(frozen=True, slots=True)
 class _Documents:
-    """The agents of many runs: whose run and name, feature counts, labels."""
+    """The agents of many runs: whose run and name, the texts of each, labels."""
 
     runs: int
     run: list[int]
     agents: list[str]
-    counts: list[tuple[Hashes, Floats]]
+    texts: list[list[str]]
     labels: Floats  # (N, M)
 
 
@@ -206,7 +171,8 @@ def tfidf_answers(training: Sequence[RecordedRun], runs: Sequence[RecordedRun]) 
     is_out = [is_held_out(run.trace.task, percent=_HELD_OUT_PERCENT, seed=0) for run in training]
     fitted = [run for run, out in zip(training, is_out, strict=True) if not out]
     held_out = [run for run, out in zip(training, is_out, strict=True) if out]
-    probabilities, documents = _predict(_documents(fitted), _documents(held_out)), _documents(held_out)
+    documents = _documents(held_out)
+    probabilities = _predict(_documents(fitted), documents)
     labels = [labelled_pairs(run) for run in held_out]
     threshold = max(
         (float(threshold) for threshold in _GRID),
@@ -216,48 +182,36 @@ def tfidf_answers(training: Sequence[RecordedRun], runs: Sequence[RecordedRun]) 
     return _answers(documents, _predict(_documents(training), documents), threshold)
 
 
-def _documents(runs: Iterable[RecordedRun]) -> _Documents:
-    run_of, agents, weights_of, labels = [], [], [], []
-    n_runs = 0
+def _documents(runs: Sequence[RecordedRun]) -> _Documents:
+    documents = _Documents(len(runs), [], [], [], np.zeros((0, len(_CODES)), dtype=np.float32))
+    labels: list[list[bool]] = []
     for number, run in enumerate(runs):
-        n_runs += 1
         pairs = labelled_pairs(run)
-        texts: dict[str, list[Hashes]] = {}
+        texts: dict[str, list[str]] = {}
         for step in run.trace.steps:
             if run.trace.can_be_blamed(step):
-                texts.setdefault(step.agent, []).append(_features(step.content))
+                texts.setdefault(step.agent, []).append(step.content)
         for agent, parts in texts.items():
-            features, counts_of = np.unique(np.concatenate(parts), return_counts=True)
-            run_of.append(number)
-            agents.append(agent)
-            weights_of.append((features, (1 + np.log(counts_of)).astype(np.float32)))
+            documents.run.append(number)
+            documents.agents.append(agent)
+            documents.texts.append(parts)
             labels.append([(agent, code) in pairs for code in _CODES])
-    return _Documents(n_runs, run_of, agents, weights_of, np.array(labels, dtype=np.float32).reshape(-1, len(_CODES)))
+    return replace(documents, labels=np.array(labels, dtype=np.float32).reshape(-1, len(_CODES)))
 
 
-def _features(text: str) -> Hashes:
-    words = token_hashes(text)
-    return np.concatenate([joint_hash(words, np.zeros_like(words), 1), joint_hash(words[:-1], words[1:], 2)])
+def _features(texts: Sequence[str]) -> list[int]:
+    """List the words and word pairs of an agent's steps, hashed."""
+    parts = [token_hashes(text) for text in texts]
+    pairs = [joint_hash(words[:-1], words[1:], 2) for words in parts]
+    return [int(feature) for part in (*parts, *pairs) for feature in part]
 
 
 def _predict(training: _Documents, asked: _Documents) -> Floats:
     """Fit on one set of documents, give the other's (N, M) probabilities."""
-    keys, n_agents = np.unique(np.concatenate([features for features, _ in training.counts]), return_counts=True)
-    keys, n_agents = keys[n_agents >= _MIN_AGENTS], n_agents[n_agents >= _MIN_AGENTS]
-    idf = (np.log((1 + len(training.counts)) / (1 + n_agents)) + 1).astype(np.float32)
-
-    def rows(documents: _Documents) -> Any:
-        return stack_rows([_weigh(features, counts, keys, idf) for features, counts in documents.counts], len(keys))
-
-    weights, bias = fit(rows(training), training.labels, penalty=_PENALTY, iterations=_ITERATIONS)
-    return sigmoid(rows(asked) @ weights + bias)
-
-
-def _weigh(hashes: Hashes, counts: Floats, keys: Hashes, idf: Floats) -> tuple[NDArray[np.int64], Floats]:
-    rows = np.searchsorted(keys, hashes).clip(max=len(keys) - 1)
-    is_known = keys[rows] == hashes
-    values = counts[is_known] * idf[rows[is_known]]
-    return rows[is_known], (values / max(float(np.linalg.norm(values)), 1e-9)).astype(np.float32)
+    vectors = TfidfVectorizer(analyzer=_features, min_df=_MIN_AGENTS, sublinear_tf=True, dtype=np.float32)
+    rows = csr_array(vectors.fit_transform(training.texts))
+    weights, bias = fit(rows, training.labels, penalty=_PENALTY, iterations=_ITERATIONS)
+    return sigmoid(vectors.transform(asked.texts) @ weights + bias)
 
 
 def _answers(documents: _Documents, probabilities: Floats, threshold: float) -> list[frozenset[Pair]]:

@@ -75,8 +75,9 @@ def play(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     with record_spans() as spans:
         played = []
         for run in runs:
+            spans.clear()
             asyncio.run(_perform(run, _turns(run.trace)))
-            played.append(_move_labels(run, spans.taken()))
+            played.append(_move_labels(run, spans.spans()))
     return played
 
 

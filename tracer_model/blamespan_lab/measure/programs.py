@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TypedDict
 
-from scipy.stats import binomtest
-
+from blamespan.analysis.summary.statistics import wilson
 from blamespan.attribution import Attribution
 from blamespan.importing.recorded import RecordedRun
 from blamespan.tracers import Tracer
 from blamespan_lab.measure.clean import hide_outcome
+from blamespan_lab.statistics import percent
 
 _SHORTEST_WORD = 3
 """Characters of a word that says something: `not` does, `of` does not."""
@@ -167,12 +167,5 @@ def _telling_words(text: str, other: str) -> set[str]:
 
 def _share(cases: Iterable[bool]) -> ShareOfRuns:
     hits = list(cases)
-    if not hits:
-        return {"n": 0, "hits": 0, "percent": 0.0, "ci": [0.0, 100.0]}
-    ends = binomtest(sum(hits), len(hits)).proportion_ci(method="wilson")
-    return {
-        "n": len(hits),
-        "hits": sum(hits),
-        "percent": 100 * sum(hits) / len(hits),
-        "ci": [100 * float(ends.low), 100 * float(ends.high)],
-    }
+    ends = wilson(sum(hits), len(hits))
+    return {"n": len(hits), "hits": sum(hits), "percent": percent(hits), "ci": [100 * end for end in ends]}

@@ -12,12 +12,16 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.recorded_runs import group_by_task
+from blamespan_lab.statistics import percent
+from blamespan_lab.train.step_model import draw_folds
 from blamespan_tracer.alternatives.llm_judge.answers import Diagnosis
 from blamespan_tracer.alternatives.llm_judge.budget import Unanswered
 from blamespan_tracer.alternatives.llm_judge.combination import FEATURES, STATED, Combination, pair_features
@@ -31,9 +35,6 @@ FEWEST: Final = 20
 
 _PENALTY: Final = 1.0
 """Of the squared distance from the stated weights: a few labels do not undo them."""
-_STEPS: Final = 50
-_FOLDS: Final = 5
-_MOST_CHANGE: Final = 2.0
 
 Floats = NDArray[np.float64]
 
@@ -103,12 +104,12 @@ def learn_combination(asked: Sequence[AskedRun], *, seed: int = 0) -> tuple[Comb
             f"expected {FEWEST} labelled failures with an answer of the judge, got {len(asked)}. Label more with: "
             "blamespan annotate"
         )
-    folds = fold_by_task([run.trace.task for run in asked], seed)
+    folds = draw_folds(group_by_task([run.trace.task for run in asked]), seed)
     fitted, stated = np.zeros(len(asked)), np.zeros(len(asked))
     is_right = np.zeros(len(asked), np.bool_)
-    for fold in sorted(set(folds)):
+    for fold in np.unique(folds):
         combination = fit_combination([run for run, own in zip(asked, folds, strict=True) if own != fold])
-        for row in (row for row, own in enumerate(folds) if own == fold):
+        for row in np.flatnonzero(folds == fold).tolist():
             run = asked[row]
             shares = combination.share(run.trace, run.verdict, run.diagnosis)
             fitted[row], is_right[row] = np.log(shares[run.step] + 1e-9), _decide(run, combination) == run.step
@@ -117,10 +118,10 @@ def learn_combination(asked: Sequence[AskedRun], *, seed: int = 0) -> tuple[Comb
     error = float(gain.std(ddof=1)) / len(gain) ** 0.5
     figures = CombinationFigures(
         n=len(asked),
-        embedded=_percent([run.verdict.decisive_step == run.step for run in asked]),
-        judge=_percent([_names(run.diagnosis) == run.step for run in asked]),
-        stated=_percent([_decide(run, STATED) == run.step for run in asked]),
-        fitted=_percent(is_right.tolist()),
+        embedded=percent([run.verdict.decisive_step == run.step for run in asked]),
+        judge=percent([_names(run.diagnosis) == run.step for run in asked]),
+        stated=percent([_decide(run, STATED) == run.step for run in asked]),
+        fitted=percent(is_right.tolist()),
         gain=(float(gain.mean()), 2 * error),
     )
     combination = fit_combination(asked)
@@ -131,7 +132,7 @@ def learn_combination(asked: Sequence[AskedRun], *, seed: int = 0) -> tuple[Comb
 
 
 def fit_combination(asked: Sequence[AskedRun]) -> Combination:
-    """Fit the weights by Newton's method, held back towards the stated ones for a judge as accurate as this one.
+    """Fit the weights, held back towards the stated ones for a judge as accurate as this one.
 
     Runs teach in which one of the two opinions is right and the other is not.
     """
@@ -140,25 +141,17 @@ def fit_combination(asked: Sequence[AskedRun]) -> Combination:
     stated = STATED.weights + np.array([np.log(accuracy / (1 - accuracy)), *[0.0] * (len(FEATURES) - 1)])
     answered = [run for run in asked if run.diagnosis.suspects]
     told = [run for run in answered if (_names(run.diagnosis) == run.step) != (run.verdict.decisive_step == run.step)]
+    if not told:
+        return Combination(stated, accuracy)
     is_right = np.array([_names(run.diagnosis) == run.step for run in told], np.float64)
     features = np.array([pair_features(run.trace, run.verdict, run.diagnosis) for run in told])
-    weights = stated.copy()
-    for _ in range(_STEPS if told else 0):
-        chances = 1 / (1 + np.exp(-features @ weights))
-        slope = features.T @ (is_right - chances) + _PENALTY * (stated - weights)
-        curvature = (features.T * (chances * (1 - chances))) @ features + _PENALTY * np.eye(len(weights))
-        change = np.linalg.solve(curvature, slope)
-        weights = weights + np.clip(change, -_MOST_CHANGE, _MOST_CHANGE)
-        if float(np.abs(change).max()) < 1e-6:
-            break
-    return Combination(weights, accuracy)
 
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        logits, change = features @ weights, weights - stated
+        slope = features.T @ (expit(logits) - is_right) + _PENALTY * change
+        return float((np.logaddexp(0, logits) - is_right * logits).sum() + _PENALTY / 2 * change @ change), slope
 
-def fold_by_task(tasks: Sequence[str], seed: int) -> list[int]:
-    """Return the fold of each run: runs of one task share one."""
-    groups = group_by_task(tasks)
-    order = np.random.default_rng(seed).permutation(max(groups) + 1)
-    return [int(order[group]) % _FOLDS for group in groups]
+    return Combination(minimize(loss, stated, jac=True, method="BFGS").x, accuracy)
 
 
 def _decide(run: AskedRun, combination: Combination) -> int | None:
@@ -169,7 +162,3 @@ def _decide(run: AskedRun, combination: Combination) -> int | None:
 
 def _names(diagnosis: Diagnosis) -> int | None:
     return diagnosis.suspects[0].step if diagnosis.suspects else None
-
-
-def _percent(is_right: Sequence[bool]) -> float:
-    return 100 * sum(is_right) / max(len(is_right), 1)

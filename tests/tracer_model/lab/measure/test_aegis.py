@@ -75,20 +75,11 @@ def test_unseen_questions_are_scored_by_themselves() -> None:
     assert evaluate_aegis(RUNS, VERDICTS, tracer=WHO)["unseen_questions"] is None
 
 
-def test_constant_baselines_are_what_they_say() -> None:
-    """The commonest mode here is FM-1.1: on every agent it is right once in six, on the first once in three."""
+def test_constant_baseline_is_what_it_says() -> None:
+    """The commonest mode here is FM-1.1: on every agent it is right once in six."""
     baselines = evaluate_aegis(RUNS, VERDICTS, tracer=WHO)["baselines"]
 
     assert baselines["every_agent_commonest_mode"]["pair"]["micro_f1"] == pytest.approx(20)
-    assert baselines["first_agent_commonest_mode"]["pair"]["micro_f1"] == pytest.approx(200 / 7)
-    assert baselines["every_agent_every_mode"]["pair"]["micro_f1"] == pytest.approx(600 / 88)
-
-
-def test_random_baseline_repeats() -> None:
-    """It is seeded: the same file gives the same figure."""
-    found = [evaluate_aegis(RUNS, VERDICTS, tracer=WHO)["baselines"]["random"] for _ in range(2)]
-
-    assert found[0] == found[1]
 
 
 def test_baseline_of_words_learns_what_they_say() -> None:

@@ -14,6 +14,7 @@ from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import separation
 from blamespan_lab.train.lexical import (
     LexicalData,
+    LexicalFigures,
     LexicalFit,
     LexicalRecipe,
     fit,
@@ -24,10 +25,17 @@ from blamespan_lab.train.lexical import (
     train_on,
 )
 from blamespan_tracer.alternatives.lexical import LexicalTracer
+from blamespan_tracer.alternatives.lexicon import Lexicon
 from blamespan_tracer.numeric import sigmoid
 from tests.tracer_model.runs import SAYS_OF_MODE, labelled, recorded
 
 TINY = LexicalRecipe("tiny", data=LexicalData(min_agents=1), fit=LexicalFit(penalties=(0.01,), iterations=60))
+
+
+@pytest.fixture(scope="module")
+def learnt() -> tuple[Lexicon, LexicalFigures]:
+    """What sixty runs taught, and how good it is."""
+    return train_on(labelled(60), TINY)
 
 
 def test_ten_runs_can_be_learnt_by_heart() -> None:
@@ -45,9 +53,9 @@ def test_ten_runs_can_be_learnt_by_heart() -> None:
     assert found == [(faults[0].agent, faults[0].mode) for faults in labels if faults]
 
 
-def test_what_was_learnt_holds_on_other_runs() -> None:
+def test_what_was_learnt_holds_on_other_runs(learnt: tuple[Lexicon, LexicalFigures]) -> None:
     """Trained on sixty runs, the guilty agent of new ones is the most blamed, with its kind of error."""
-    lexicon, _ = train_on(labelled(60), TINY)
+    lexicon, _ = learnt
     fresh = recorded(30, seed=9)
 
     verdicts = LexicalTracer(lexicon).attribute([run.trace for run in fresh])
@@ -59,9 +67,9 @@ def test_what_was_learnt_holds_on_other_runs() -> None:
     assert sum(right) >= 27
 
 
-def test_sound_runs_score_below_failed_ones() -> None:
+def test_sound_runs_score_below_failed_ones(learnt: tuple[Lexicon, LexicalFigures]) -> None:
     """Trained on failures alone, the failure score still tells new runs from the same runs gone well."""
-    lexicon, held_out = train_on(labelled(60), TINY)
+    lexicon, held_out = learnt
     failed = [run.trace for run in recorded(30, seed=9)]
     sound = [
         replace(run, steps=tuple(replace(step, content=well(step.content)) for step in run.steps)) for run in failed

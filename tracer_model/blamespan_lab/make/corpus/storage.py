@@ -3,8 +3,7 @@
 corpus.json              the recipe, its digest, versions, and what came of it
 labels.jsonl             one label per run, when everything is made
 runs/0000.jsonl.gz       what is kept of one block's runs, one OTLP-JSON document each
-runs/.0000.gz            all of them, until everything is made
-runs/.0000.made          their labels and tally until then: the block is done if this is there
+runs/.0000.made          all of them, below a line with their labels and tally, until everything is made
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -103,23 +102,20 @@ class CorpusFolder:
         return {number: len(marker["candidates"]) for number, marker in self._read_markers().items()}
 
     def keep(self, block: MadeBlock) -> None:
-        """Write a block: its runs first, then the marker that says it is done.
+        """Write a block, which then is done.
 
         Raises:
             ConfigError: if the disk does not take it; what was kept before stays.
         """
-        packed = compress_documents(block.documents)
         marker = {
             "number": block.number,
-            "sha256": sha256(packed).hexdigest(),
             "tally": dict(block.tally),
             "cpu_s": block.cpu_s,
             "candidates": [
                 [candidate.label.as_json(), candidate.imbalance, candidate.surface] for candidate in block.candidates
             ],
         }
-        self._write(self._block_path(block.number), packed)
-        self._write(self._marker_path(block.number), json.dumps(marker, ensure_ascii=False).encode())
+        self._write(self._block_path(block.number), compress_documents([json.dumps(marker), *block.documents]))
 
     def finish(self) -> dict[str, Any]:
         """Choose among all runs, write those that are kept, their labels and what came of it. Returns the description.
@@ -132,7 +128,7 @@ class CorpusFolder:
         tally = sum((Counter(marker["tally"]) for marker in markers.values()), Counter())
         labels: list[str] = []
         for number, rows in candidates.items():
-            documents = gzip.decompress(self._block_path(number).read_bytes()).decode("utf-8").splitlines()
+            _, *documents = gzip.decompress(self._block_path(number).read_bytes()).decode("utf-8").splitlines()
             pairs = [(document, candidate.label) for document, candidate in zip(documents, rows, strict=True)]
             pairs = [(document, label) for document, label in pairs if label.trace_id in chosen]
             tally.update(f"kept: {label.purpose}" for _, label in pairs)
@@ -154,9 +150,8 @@ class CorpusFolder:
         """Read what is known of the blocks that are done, by number, ascending."""
         markers = {}
         for path in sorted((self.path / "runs").glob(".*.made")):
-            marker = json.loads(path.read_text(encoding="utf-8"))
-            runs = self._block_path(marker["number"])
-            if runs.is_file() and sha256(runs.read_bytes()).hexdigest() == marker["sha256"]:
+            with suppress(OSError, EOFError, ValueError), gzip.open(path, "rt", encoding="utf-8") as file:
+                marker = json.loads(file.readline())
                 markers[int(marker["number"])] = marker
         return markers
 
@@ -192,9 +187,6 @@ class CorpusFolder:
         return self.path / "runs" / f"{number:04}.jsonl.gz"
 
     def _block_path(self, number: int) -> Path:
-        return self.path / "runs" / f".{number:04}.gz"
-
-    def _marker_path(self, number: int) -> Path:
         return self.path / "runs" / f".{number:04}.made"
 
     def _write(self, path: Path, content: bytes) -> None:

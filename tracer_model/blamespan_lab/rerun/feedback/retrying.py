@@ -9,15 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import blamespan
 from blamespan.errors import ConfigError, MissingExtra
-from blamespan.otlp.sdk import span_from_sdk
 from blamespan.plugins import load_entry, plugins
 from blamespan.retrying import Attempt, Retried
-from blamespan.spans import Span
+from blamespan.testing import SpanRecorder
 from blamespan.tracers import DEFAULT_TRACER, Tracer, ask_tracer, load_tracer
 from blamespan_lab.rerun.feedback.writing import feedback_on, is_suspected, with_feedback
 from blamespan_lab.rerun.stress.watching import longest_trace
@@ -26,21 +23,8 @@ from blamespan_lab.rerun.user_program import Ran, open_program
 _MOST_ATTEMPTS = 100
 
 
-class SpanCollector:
-    """Spans of a program while recording is on."""
-
-    def __init__(self, exporter: InMemorySpanExporter) -> None:
-        self._exporter = exporter
-
-    def taken(self) -> list[Span]:
-        """Return what was recorded since the last time."""
-        spans = [span_from_sdk(span) for span in self._exporter.get_finished_spans()]
-        self._exporter.clear()
-        return spans
-
-
 @contextmanager
-def record_spans() -> Iterator[SpanCollector]:
+def record_spans() -> Iterator[SpanRecorder]:
     """Record AutoGen and LangGraph runs for this block alone: no span leaves the process.
 
     Raises:
@@ -52,15 +36,14 @@ def record_spans() -> Iterator[SpanCollector]:
             "expected recording to be off, got it switched on already, so that spans go elsewhere. "
             "Call blamespan.uninstrument() first, and blamespan.instrument() again afterwards"
         )
-    provider, exporter = TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    if not blamespan.instrument(tracer_provider=provider):
+    recorder = SpanRecorder(TracerProvider(shutdown_on_exit=False))
+    if not blamespan.instrument(tracer_provider=recorder.provider):
         raise MissingExtra(
             "expected a framework to record, got none, or OTEL_SDK_DISABLED is set. "
             "Install one with: pip install 'blamespan[autogen]' or pip install 'blamespan[langgraph]'"
         )
     try:
-        yield SpanCollector(exporter)
+        yield recorder
     finally:
         blamespan.uninstrument()
 
@@ -91,7 +74,7 @@ def retry(
 
 
 def _attempts(
-    run: Callable[[str], Ran], task: str, budget: int, spans: SpanCollector, tracer: Tracer
+    run: Callable[[str], Ran], task: str, budget: int, spans: SpanRecorder, tracer: Tracer
 ) -> Iterator[Attempt]:
     """Run up to *budget* times, ending with the first success, or where nobody can tell and nobody seems at fault.
 
@@ -99,13 +82,13 @@ def _attempts(
     """
     feedback = ""
     for _ in range(budget):
-        spans.taken()
+        spans.clear()
         ran = run(with_feedback(task, feedback))
         if ran.succeeded:
             yield Attempt(feedback, ran.answer, True, ran.error)
             return
         has_failed = ran.succeeded is False or bool(ran.error)
-        trace, verdict = longest_trace(spans.taken()), None
+        trace, verdict = longest_trace(spans.spans()), None
         if trace is not None:
             trace = replace(trace, outcome="failed") if has_failed else trace
             [verdict] = ask_tracer(tracer, [trace])

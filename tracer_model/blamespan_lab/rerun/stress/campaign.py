@@ -140,7 +140,7 @@ def _clean(workers: SubjectWorkers, spec: SubjectSpec, tracked: Tracked) -> tupl
     for task, result in tracked(workers.results(range(spec.tasks)), f"{spec.name}: without a fault", spec.tasks):
         assert isinstance(task, int)  # as they were ordered
         if isinstance(result, Clean) and result.run.succeeded is not False and not result.run.error and result.roles:
-            clean[task] = replace(result)
+            clean[task] = result
         else:
             failing[task] = _why(result)
     return dict(sorted(clean.items())), dict(sorted(failing.items()))

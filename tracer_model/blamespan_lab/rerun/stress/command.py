@@ -174,13 +174,15 @@ def _teams(topology: str, framework: str | None) -> list[tuple[str, Framework]]:
 
 def _run_campaign(spec: SubjectSpec, recipe: StressRecipe, processes: int | None) -> StressCampaign:
     from blamespan.cores import cores
-    from blamespan_lab.console import show_progress
     from blamespan_lab.rerun.stress.campaign import campaign
 
-    def shown(results: Iterator[tuple[Order, Result]], title: str, total: int) -> Iterator[tuple[Order, Result]]:
-        return show_progress(results, title, total=total)
+    return campaign(spec, recipe, count=processes or cores(), tracked=_show)
 
-    return campaign(spec, recipe, count=processes or cores(), tracked=shown)
+
+def _show(results: Iterator[tuple[Order, Result]], title: str, total: int) -> Iterator[tuple[Order, Result]]:
+    from blamespan_lab.console import show_progress
+
+    return show_progress(results, title, total=total)
 
 
 def _run_byzantine(
@@ -188,7 +190,6 @@ def _run_byzantine(
 ) -> None:
     from blamespan.cores import cores
     from blamespan.tracers import load_tracer
-    from blamespan_lab.console import show_progress
     from blamespan_lab.rerun.stress.byzantine import SHAPES
     from blamespan_lab.rerun.stress.campaign import byzantine_study
     from blamespan_lab.rerun.stress.subjects import Bundled
@@ -196,11 +197,8 @@ def _run_byzantine(
     load_tracer(tracer)  # a wrong name is told before anything runs
     studied = [spec for spec in specs if not isinstance(spec, Bundled) or len(specs) == 1 or spec.topology in SHAPES]
 
-    def shown(results: Iterator[tuple[Order, Result]], title: str, total: int) -> Iterator[tuple[Order, Result]]:
-        return show_progress(results, title, total=total)
-
     studies = [
-        byzantine_study(spec, recipe, most, tracer, count=processes or cores(), tracked=shown) for spec in studied
+        byzantine_study(spec, recipe, most, tracer, count=processes or cores(), tracked=_show) for spec in studied
     ]
     if wants_json:
         from blamespan_lab.rerun.stress.figures import byzantine_as_json

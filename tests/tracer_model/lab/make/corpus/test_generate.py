@@ -166,13 +166,13 @@ def made(number: int = 0) -> MadeBlock:
     return MadeBlock(number, ('{"resourceSpans":[]}',), (), {"kept: clean": 1}, 0.5)
 
 
-def test_block_whose_runs_were_torn_is_made_again(tmp_path: Path) -> None:
-    """A marker counts only for the very bytes that it was written for."""
+def test_block_that_cannot_be_read_is_made_again(tmp_path: Path) -> None:
+    """What somebody else has written there is no block."""
     folder = CorpusFolder(tmp_path, TINY)
     with folder.lock():
         folder.keep(made(0))
         folder.keep(made(1))
-        (tmp_path / "runs" / ".0001.gz").write_bytes(b"half")
+        (tmp_path / "runs" / ".0001.made").write_bytes(b"half")
 
         assert list(folder.done()) == [0]
 
