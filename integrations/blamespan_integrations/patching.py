@@ -20,6 +20,7 @@ import wrapt
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.forking import renewed_after_fork
 from blamespan.host_safety import shield_host
@@ -382,6 +383,29 @@ def _as_plain_function(method: Any) -> Function:
         return method.__get__(args[0], type(args[0]))(*args[1:], **kwargs)
 
     return call
+
+
+def wrap_notice(patches: Patches, what: str, notice: Callable[..., None]) -> Callable[[Function], Function]:
+    """Make the wrapper of coroutine functions of which *notice* is told the arguments, before they are called.
+
+    Args:
+        patches: Whose wrapper it is.
+        what: Named in the log where *notice* raises.
+        notice: Is not told while instrumentation is suppressed.
+    """
+    shield = shield_host(what)
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if patches.active and is_instrumentation_enabled():
+                with shield:
+                    notice(*args, **kwargs)
+            return await original(*args, **kwargs)
+
+        return call
+
+    return wrapper
 
 
 _listeners: list[Callable[[], None]] = []
