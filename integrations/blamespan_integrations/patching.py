@@ -64,7 +64,14 @@ def exchange(holder: Any, old: object, new: object) -> bool:
     for key, value in list(vars(holder).items()):  # by which a wrapper may give back what it found
         if value is old:
             setattr(holder, key, new)
+        elif type(value) is staticmethod and value.__func__ is old:
+            setattr(holder, key, staticmethod(_function_of(new)))
     return done
+
+
+def _function_of(method: Any) -> Any:
+    """Return the function of a static method, and all else as it is: a proxy of one is somebody's wrapper."""
+    return method.__func__ if type(method) is staticmethod else method
 
 
 def class_tree(root: type) -> Iterator[type]:
@@ -230,8 +237,6 @@ class Patches:
         self._wrapped_methods: list[tuple[Collection[type], Collection[str]]] = []
         """Where wrappers were put: classes and names of their methods."""
         self._wrappers: WeakSet[Function] = WeakSet()
-        self._single: list[tuple[object, object]] = []
-        """Wrappers that `wrap` has made, and what they wrap."""
         self._others_around: dict[tuple[type, str], object] = {}
         """The wrappers of others that ours were within when we left, by class and method."""
 
@@ -255,12 +260,10 @@ class Patches:
             method = vars(owner).get(name)
             if method is not None and not self._holds(method):
                 ours = wrapper(method)
-                if ours is not method and type(ours) is FunctionType:
-                    setattr(ours, _ORIGINAL, method)  # where a hook within it that leaves later is exchanged, too
-                    self._wrappers.add(ours)
-                    setattr(owner, name, ours)
-                elif ours is not method:
-                    self._single.append((ours, method))
+                if ours is not method:
+                    function = _function_of(ours)
+                    setattr(function, _ORIGINAL, method)  # where a hook within it that leaves later is exchanged, too
+                    self._wrappers.add(function)
                     setattr(owner, name, ours)
 
         put()
@@ -343,9 +346,8 @@ class Patches:
 
     def _original_of(self, method: object) -> Any:
         """Return what *method* wraps, if it is one of our wrappers; else None."""
-        if type(method) is FunctionType and method in self._wrappers:
-            return getattr(method, _ORIGINAL)
-        return next((original for ours, original in self._single if ours is method), None)
+        function = _function_of(method)
+        return getattr(function, _ORIGINAL) if type(function) is FunctionType and function in self._wrappers else None
 
     def _holds(self, method: Any) -> bool:
         """Check whether *method* is one of our wrappers, or somebody else's around one."""
