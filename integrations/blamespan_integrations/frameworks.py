@@ -167,7 +167,7 @@ def _put_content_on_spans() -> Callable[[], None]:
     """Have instrumentations by the GenAI conventions write contents onto spans; returns what undoes it."""
     before = os.environ.get(CAPTURE_CONTENT)
     if before is not None and before.strip().lower() in _ON_SPANS:
-        return _do_nothing
+        return lambda: None
     os.environ[CAPTURE_CONTENT] = after = "SPAN_AND_EVENT" if before else "SPAN_ONLY"
 
     def restore() -> None:
@@ -222,10 +222,6 @@ def _switch_strands(provider: trace.TracerProvider) -> Callable[[], None]:
             telemetry.tracer = before
 
     return restore
-
-
-def _do_nothing() -> None:
-    return None
 
 
 FRAMEWORKS = (

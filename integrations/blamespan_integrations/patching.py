@@ -20,6 +20,7 @@ import wrapt
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from blamespan.forking import renewed_after_fork
 from blamespan.host_safety import shield_host
@@ -63,7 +64,14 @@ def exchange(holder: Any, old: object, new: object) -> bool:
     for key, value in list(vars(holder).items()):  # by which a wrapper may give back what it found
         if value is old:
             setattr(holder, key, new)
+        elif type(value) is staticmethod and value.__func__ is old:
+            setattr(holder, key, staticmethod(_function_of(new)))
     return done
+
+
+def _function_of(method: Any) -> Any:
+    """Return the function of a static method, and all else as it is: a proxy of one is somebody's wrapper."""
+    return method.__func__ if type(method) is staticmethod else method
 
 
 def class_tree(root: type) -> Iterator[type]:
@@ -229,8 +237,6 @@ class Patches:
         self._wrapped_methods: list[tuple[Collection[type], Collection[str]]] = []
         """Where wrappers were put: classes and names of their methods."""
         self._wrappers: WeakSet[Function] = WeakSet()
-        self._single: list[tuple[object, object]] = []
-        """Wrappers that `wrap` has made, and what they wrap."""
         self._others_around: dict[tuple[type, str], object] = {}
         """The wrappers of others that ours were within when we left, by class and method."""
 
@@ -254,12 +260,10 @@ class Patches:
             method = vars(owner).get(name)
             if method is not None and not self._holds(method):
                 ours = wrapper(method)
-                if ours is not method and type(ours) is FunctionType:
-                    setattr(ours, _ORIGINAL, method)  # where a hook within it that leaves later is exchanged, too
-                    self._wrappers.add(ours)
-                    setattr(owner, name, ours)
-                elif ours is not method:
-                    self._single.append((ours, method))
+                if ours is not method:
+                    function = _function_of(ours)
+                    setattr(function, _ORIGINAL, method)  # where a hook within it that leaves later is exchanged, too
+                    self._wrappers.add(function)
                     setattr(owner, name, ours)
 
         put()
@@ -342,9 +346,8 @@ class Patches:
 
     def _original_of(self, method: object) -> Any:
         """Return what *method* wraps, if it is one of our wrappers; else None."""
-        if type(method) is FunctionType and method in self._wrappers:
-            return getattr(method, _ORIGINAL)
-        return next((original for ours, original in self._single if ours is method), None)
+        function = _function_of(method)
+        return getattr(function, _ORIGINAL) if type(function) is FunctionType and function in self._wrappers else None
 
     def _holds(self, method: Any) -> bool:
         """Check whether *method* is one of our wrappers, or somebody else's around one."""
@@ -382,6 +385,29 @@ def _as_plain_function(method: Any) -> Function:
         return method.__get__(args[0], type(args[0]))(*args[1:], **kwargs)
 
     return call
+
+
+def wrap_notice(patches: Patches, what: str, notice: Callable[..., None]) -> Callable[[Function], Function]:
+    """Make the wrapper of coroutine functions of which *notice* is told the arguments, before they are called.
+
+    Args:
+        patches: Whose wrapper it is.
+        what: Named in the log where *notice* raises.
+        notice: Is not told while instrumentation is suppressed.
+    """
+    shield = shield_host(what)
+
+    def wrapper(original: Function) -> Function:
+        @functools.wraps(original)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if patches.active and is_instrumentation_enabled():
+                with shield:
+                    notice(*args, **kwargs)
+            return await original(*args, **kwargs)
+
+        return call
+
+    return wrapper
 
 
 _listeners: list[Callable[[], None]] = []

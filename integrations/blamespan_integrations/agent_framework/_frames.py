@@ -185,22 +185,6 @@ def wrap_call(patches: Patches, make: Make) -> Callable[[Function], Function]:
     return wrapper
 
 
-def wrap_notice(patches: Patches, notice: Callable[..., None]) -> Callable[[Function], Function]:
-    """Make the wrapper of coroutine functions of which *notice* is told the arguments, before they are called."""
-
-    def wrapper(original: Function) -> Function:
-        @functools.wraps(original)
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            if patches.active and is_instrumentation_enabled():
-                with shield_host("agent_framework: note a message"):
-                    notice(*args, **kwargs)
-            return await original(*args, **kwargs)
-
-        return call
-
-    return wrapper
-
-
 def _make(patches: Patches, make: Make, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Frame | None:
     if patches.active and is_instrumentation_enabled():
         with shield_host("agent_framework: begin a span"):

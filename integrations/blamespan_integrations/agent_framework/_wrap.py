@@ -32,10 +32,10 @@ from blamespan_integrations.agent_framework._executors import (
     notice_send,
     notice_yield,
 )
-from blamespan_integrations.agent_framework._frames import wrap_answer, wrap_call, wrap_notice
+from blamespan_integrations.agent_framework._frames import wrap_answer, wrap_call
 from blamespan_integrations.agent_framework._runs import notice_apply_checkpoint, run_start, wrap_create_checkpoint
 from blamespan_integrations.agent_framework._tools import model_start, tool_start
-from blamespan_integrations.patching import Patches
+from blamespan_integrations.patching import Patches, wrap_notice
 from blamespan_integrations.recording import Recorder
 
 
@@ -58,12 +58,15 @@ def wrap(recorder: Recorder, *, stamps_checkpoints: bool) -> Patches:
         patches.cover(Executor, {"execute": wrap_call(patches, executor_start(recorder))})
         patches.cover(FunctionTool, {"invoke": wrap_call(patches, tool_start(recorder))})
         patches.wrap(BaseChatClient, "get_response", wrap_answer(patches, model_start(recorder)))
-        patches.wrap(WorkflowContext, "send_message", wrap_notice(patches, notice_send))
-        patches.wrap(WorkflowContext, "yield_output", wrap_notice(patches, notice_yield))
-        patches.wrap(WorkflowContext, "request_info", wrap_notice(patches, notice_request))
+        for owner, name, notice in (
+            (WorkflowContext, "send_message", notice_send),
+            (WorkflowContext, "yield_output", notice_yield),
+            (WorkflowContext, "request_info", notice_request),
+            (InProcRunnerContext, "apply_checkpoint", notice_apply_checkpoint),
+        ):
+            patches.wrap(owner, name, wrap_notice(patches, "agent_framework: note a message", notice))
         create = wrap_create_checkpoint(patches, stamps=stamps_checkpoints)
         patches.wrap(InProcRunnerContext, "create_checkpoint", create)
-        patches.wrap(InProcRunnerContext, "apply_checkpoint", wrap_notice(patches, notice_apply_checkpoint))
         patches.outlast_others()
     except BaseException:
         patches.undo()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autogen_agentchat.messages import BaseChatMessage
@@ -17,9 +16,7 @@ from autogen_agentchat.teams._group_chat._events import (
 from autogen_agentchat.teams._group_chat._magentic_one._magentic_one_orchestrator import MagenticOneOrchestrator
 from autogen_core import TopicId
 from opentelemetry.context import Context
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
-from blamespan.host_safety import shield_host
 from blamespan.trace import StepKind
 from blamespan_integrations.autogen._agents import MESSAGE_TYPE, AgentTurn
 from blamespan_integrations.autogen._convert import (
@@ -31,7 +28,6 @@ from blamespan_integrations.autogen._convert import (
 )
 from blamespan_integrations.autogen._frames import Frame, current_frame, is_any
 from blamespan_integrations.autogen._runs import TeamRun
-from blamespan_integrations.patching import Function, Patches
 from blamespan_integrations.recording import AgentSpan, Recorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
 
@@ -48,22 +44,12 @@ def manager_at_work(frame: Frame) -> str | None:
     return None
 
 
-def wrap_manager_publish(patches: Patches) -> Callable[[Function], Function]:
-    """Make the wrapper of `BaseAgent.publish_message(message, topic_id, ...)`: what managers say, and whom they ask."""
-
-    def wrapper(original: Function) -> Function:
-        @functools.wraps(original)
-        async def publish_message(self: Any, message: Any, topic_id: TopicId, *args: Any, **kwargs: Any) -> Any:
-            if is_any(type(message), _SPOKEN) and patches.active and is_instrumentation_enabled():
-                with shield_host("autogen: record a manager's message"):
-                    turn = current_frame()
-                    if isinstance(turn, ManagerTurn) and turn.owner is self:
-                        turn.publish(message, topic_id)
-            return await original(self, message, topic_id, *args, **kwargs)
-
-        return publish_message
-
-    return wrapper
+def notice_publish(agent: object, message: object, topic_id: TopicId, *_: Any, **__: Any) -> None:
+    """Note that `BaseAgent.publish_message` is called: what managers say, and whom they ask."""
+    if is_any(type(message), _SPOKEN):
+        turn = current_frame()
+        if isinstance(turn, ManagerTurn) and turn.owner is agent:
+            turn.publish(message, topic_id)
 
 
 class ManagerTurn(Frame):

@@ -119,17 +119,13 @@ class Participants:
         return name
 
     def _known(self, owner: object, plain: str | None) -> str | None:
-        refers, named, name = self._names.get(id(owner), (_nothing, "", ""))
+        refers, named, name = self._names.get(id(owner), (lambda: None, "", ""))
         return name if refers() is owner and plain in (named, None) else None
 
 
 def plain_name(named: Any) -> str:
     """Read the name that the program gave to an agent or team; its class's where it has none that can be read."""
     return text_attribute(named, "name") or type(named).__name__
-
-
-def _nothing() -> object:
-    return None
 
 
 def _index_by_path(members: list[_Participant]) -> dict[str, _Participant]:

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from autogen_agentchat.base import ChatAgent, TaskResult, Team
 from autogen_agentchat.messages import BaseChatMessage, HandoffMessage
 from opentelemetry import context as otel_context
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import SpanContext
 
 from blamespan import conventions as words
@@ -196,22 +195,11 @@ def wrap_reset(patches: Patches) -> Callable[[Function], Function]:
     return wrapper
 
 
-def wrap_pause(patches: Patches, key: str) -> Callable[[Function], Function]:
-    """Make the wrapper of `Team.pause` or `Team.resume`: the run that the team is at notes it under *key*."""
-
-    def wrapper(original: Function) -> Function:
-        @functools.wraps(original)
-        async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if patches.active and is_instrumentation_enabled():
-                with shield_host("autogen: note that a team is paused or goes on"):
-                    run = _running_teams.get(id(self))
-                    if run is not None:
-                        run.mark(key)
-            return await original(self, *args, **kwargs)
-
-        return call
-
-    return wrapper
+def notice_pause(key: str, team: object, *_: object, **__: object) -> None:
+    """Note that `Team.pause` or `Team.resume` is called: the run that the team is at notes it under *key*."""
+    run = _running_teams.get(id(team))
+    if run is not None:
+        run.mark(key)
 
 
 class Speaker(Frame):

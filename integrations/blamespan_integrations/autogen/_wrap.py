@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent, MessageFilterAgent
@@ -14,10 +15,10 @@ from autogen_core.tools import BaseTool, FunctionTool, Workbench
 from blamespan_integrations.autogen import _own_tracing
 from blamespan_integrations.autogen._agents import agent_start
 from blamespan_integrations.autogen._frames import wrap_call, wrap_stream
-from blamespan_integrations.autogen._managers import wrap_manager_publish
+from blamespan_integrations.autogen._managers import notice_publish
 from blamespan_integrations.autogen._memory import TraceMemories, wrap_load_state
 from blamespan_integrations.autogen._models import model_start
-from blamespan_integrations.autogen._runs import PAUSES, RESUMES, agent_run_start, team_start, wrap_pause, wrap_reset
+from blamespan_integrations.autogen._runs import PAUSES, RESUMES, agent_run_start, notice_pause, team_start, wrap_reset
 from blamespan_integrations.autogen._runtime import SentMessages, wrap_grpc_send, wrap_on_message, wrap_post
 from blamespan_integrations.autogen._tools import (
     agent_tool_start,
@@ -26,8 +27,10 @@ from blamespan_integrations.autogen._tools import (
     workbench_start,
     wrap_function_tool,
 )
-from blamespan_integrations.patching import Patches
+from blamespan_integrations.patching import Patches, wrap_notice
 from blamespan_integrations.recording import Recorder
+
+_PAUSE = "autogen: note that a team is paused or goes on"
 
 
 def wrap(recorder: Recorder) -> Patches:
@@ -56,8 +59,8 @@ def _wrap_classes(patches: Patches, recorder: Recorder, conversations: TraceMemo
         {
             "run": wrap_call(patches, team),
             "run_stream": wrap_stream(patches, team),
-            "pause": wrap_pause(patches, PAUSES),
-            "resume": wrap_pause(patches, RESUMES),
+            "pause": wrap_notice(patches, _PAUSE, partial(notice_pause, PAUSES)),
+            "resume": wrap_notice(patches, _PAUSE, partial(notice_pause, RESUMES)),
             "reset": wrap_reset(patches),
         },
     )
@@ -97,7 +100,8 @@ def _wrap_runtime(patches: Patches, recorder: Recorder, sent_messages: SentMessa
         },
     )
     patches.wrap(BaseAgent, "on_message", wrap_on_message(patches, recorder, sent_messages))
-    patches.wrap(BaseAgent, "publish_message", wrap_manager_publish(patches))
+    publish = wrap_notice(patches, "autogen: record a manager's message", notice_publish)
+    patches.wrap(BaseAgent, "publish_message", publish)
     call_tool = wrap_call(patches, agent_tool_start(recorder))
 
     def static(method: Any) -> Any:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from blamespan.conventions import (
@@ -279,14 +280,10 @@ def _shown(value: object, depth: int = 0) -> object:
     if isinstance(value, Mapping):
         if depth > _MAX_DEPTH:
             return "{...}"
-        return {str(key)[:_MAX_CHARS]: _shown(each, depth + 1) for key, each in _first(value.items(), _MAX_KEYS)}
+        return {str(key)[:_MAX_CHARS]: _shown(each, depth + 1) for key, each in islice(value.items(), _MAX_KEYS)}
     if isinstance(value, list | tuple):
         return "[...]" if depth > _MAX_DEPTH else [_shown(each, depth + 1) for each in value[:_MAX_ITEMS]]
     return value
-
-
-def _first(items: Iterable[tuple[object, object]], most: int) -> Iterable[tuple[object, object]]:
-    return (item for item, _ in zip(items, range(most), strict=False))
 
 
 def _fact(value: Mapping[str, object]) -> str:
@@ -294,7 +291,7 @@ def _fact(value: Mapping[str, object]) -> str:
     text = _json(_shown(value))
     if len(text) <= _MAX_FACT_CHARS:
         return text
-    return _json({name[:_MAX_CHARS]: _brief(each) for name, each in list(value.items())[:_MAX_KEYS]})
+    return _json({name[:_MAX_CHARS]: _brief(each) for name, each in islice(value.items(), _MAX_KEYS)})
 
 
 def _brief(value: object) -> object:

@@ -414,7 +414,8 @@ class _Execution:
             elif below.connection in _CALLED:
                 answers = below.items()
                 error = _error(below.record.get("error"))
-                arguments = [_without_call_id(item) for item in below.items(override=True)]
+                asked = below.items(override=True)
+                arguments = [{key: value for key, value in item.items() if key != "toolCallId"} for item in asked]
                 start_ns, end_ns = _times(below.record)
                 call = NodeExecution(
                     "",
@@ -576,10 +577,6 @@ def _text(items: Sequence[Mapping[str, Any]]) -> str:
 
 def _messages(value: object) -> str:
     return "\n\n".join(as_text(message) for message in value) if isinstance(value, list) else as_text(value)
-
-
-def _without_call_id(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "toolCallId"}
 
 
 def _expressions(parameters: object) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 from blamespan.errors import UnreadableInput
 from blamespan.importing.files import read_bytes
 from blamespan.importing.recorded import Fault, RecordedRun
-from blamespan.trace import Agent, AgentRole, MessageActionTrace, Step, StepKind
+from blamespan.trace import Agent, AgentRole, MessageActionTrace, Outcome, Step, StepKind
 from blamespan_integrations.importers._records import parse_object
 from blamespan_integrations.importers._span_values import derive_span_id, derive_trace_id
 
@@ -61,9 +61,8 @@ def _run(record: Mapping[str, Any], source: str) -> RecordedRun:  # Any: a file'
         "who-and-when", str(record.get("question_ID")), *(part for pair in pairs for part in pair)
     )
     steps = tuple(_step(index, speaker, content, identity) for index, (speaker, content) in enumerate(pairs))
-    trace = MessageActionTrace(
-        identity, task or "", steps, _agents(steps, record.get("system_prompt")), _outcome(record)
-    )
+    outcome: Outcome = "failed" if record.get("mistake_agent") is not None else "unknown"  # the set holds failures only
+    trace = MessageActionTrace(identity, task or "", steps, _agents(steps, record.get("system_prompt")), outcome)
     return RecordedRun(source, trace, _faults(record, len(steps), source))
 
 
@@ -71,15 +70,12 @@ def _message(message: object, index: int, source: str) -> tuple[str, str]:
     if isinstance(message, dict):
         speaker, content = message.get("name") or message.get("role"), message.get("content")
         if isinstance(speaker, str) and speaker.strip():
-            return speaker.strip(), content if isinstance(content, str) else _as_text(content)
+            is_written = isinstance(content, str | None)
+            return speaker.strip(), (content or "") if is_written else json.dumps(content, ensure_ascii=False)
     raise UnreadableInput(
         f'{source}: expected {{"role" or "name": str, "content": str}} at history[{index}], got {str(message)[:80]!r}. '
         "Correct the file or remove it."
     )
-
-
-def _as_text(content: object) -> str:
-    return "" if content is None else json.dumps(content, ensure_ascii=False)
 
 
 def _step(index: int, speaker: str, content: str, trace: str) -> Step:
@@ -119,11 +115,6 @@ def _faults(record: Mapping[str, Any], n_steps: int, source: str) -> tuple[Fault
             f"got {agent!r} and {step!r}. Correct the file or remove it."
         )
     return (Fault(agent, step=index),)
-
-
-def _outcome(record: Mapping[str, Any]) -> Any:
-    """Return failed where a mistake is labelled: the set holds failures only."""
-    return "failed" if record.get("mistake_agent") is not None else "unknown"
 
 
 def _role(name: str) -> AgentRole:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,27 +10,32 @@ from agent_framework import ChatResponse, ChatResponseUpdate, Content, Message
 
 from blamespan.intercepting.boundaries import Line, Role, Said, ToolCall
 from blamespan_integrations.agent_framework._convert import result_of, usage_of
+from blamespan_integrations.interception._offering import as_json
 
 _ROLES: Final[Mapping[str, Role]] = {"system": "system", "assistant": "assistant", "tool": "tool"}
 _SPOKEN = ("text", "function_call")
 
 
-def as_lines(messages: Sequence[Message], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
+def as_lines(messages: Sequence[Message], authors: Mapping[str, str]) -> tuple[Line, ...]:
     """Read what a model is sent; a message without a name is by whoever said it, as *authors* has it by text."""
     return tuple(_line(message, index, authors) for index, message in enumerate(messages))
 
 
-def as_messages(messages: Sequence[Message], lines: Sequence[Line]) -> list[Message]:
-    """Write what a model is sent instead; messages that nobody has changed are the program's own."""
-    before = as_lines(messages)
-    return [
-        Message("user", [line.text])
-        if line.place < 0
-        else messages[line.place]
-        if line.text == before[line.place].text
-        else _with_text(messages[line.place], line.text)
-        for line in lines
-    ]
+def new_message(line: Line) -> Message:
+    """Write a message that the program has none for."""
+    return Message("user", [line.text])
+
+
+def with_text(message: Message, text: str) -> Message:
+    """Write a message that says something else, or a tool's that answers something else."""
+    changed = copy.copy(message)
+    results = [content for content in message.contents if content.type == "function_result"]
+    if results:
+        first = Content.from_function_result(call_id=results[0].call_id or "", result=text)
+        changed.contents = [first, *(content for content in message.contents if content.type != "function_result")]
+    else:
+        changed.contents = [Content.from_text(text), *(item for item in message.contents if item.type != "text")]
+    return changed
 
 
 def read_answer(result: Any) -> Said | None:  # whatever a client gives
@@ -83,16 +87,6 @@ def items_unasked(answer: Said) -> list[ChatResponseUpdate]:
     return [ChatResponseUpdate(role="assistant", contents=_contents(answer), author_name=answer.name or None)]
 
 
-def tool_names(tools: Any) -> tuple[str, ...]:  # tools, functions, or what describes them
-    """List the names of the tools on offer."""
-    listed = tools if isinstance(tools, list | tuple) else [tools] if tools is not None else []
-    names = [
-        tool.get("name") if isinstance(tool, dict) else getattr(tool, "name", None) or getattr(tool, "__name__", None)
-        for tool in listed
-    ]
-    return tuple(name for name in names if isinstance(name, str))
-
-
 def _line(message: Message, index: int, authors: Mapping[str, str]) -> Line:
     role, text = _ROLES.get(str(message.role), "user"), message.text
     if role == "tool":
@@ -101,20 +95,13 @@ def _line(message: Message, index: int, authors: Mapping[str, str]) -> Line:
     return Line(role, text, sender, _calls(message.contents) if role == "assistant" else (), index)
 
 
-def _with_text(message: Message, text: str) -> Message:
-    changed = copy.copy(message)
-    results = [content for content in message.contents if content.type == "function_result"]
-    if results:
-        first = Content.from_function_result(call_id=results[0].call_id or "", result=text)
-        changed.contents = [first, *(content for content in message.contents if content.type != "function_result")]
-    else:
-        changed.contents = [Content.from_text(text), *(item for item in message.contents if item.type != "text")]
-    return changed
-
-
 def _calls(contents: Sequence[Content]) -> tuple[ToolCall, ...]:
     calls = [content for content in contents if content.type == "function_call"]
-    return tuple(ToolCall(call.name or "", _json(call.arguments), call.call_id or "") for call in calls)
+    return tuple(ToolCall(call.name or "", _arguments(call), call.call_id or "") for call in calls)
+
+
+def _arguments(call: Content) -> str:
+    return call.arguments if isinstance(call.arguments, str) else as_json(call.arguments or {})
 
 
 def _contents(answer: Said) -> list[Content]:
@@ -123,12 +110,3 @@ def _contents(answer: Said) -> list[Content]:
         Content.from_function_call(call_id=call.id, name=call.name, arguments=call.arguments) for call in answer.calls
     ]
     return [*said, *calls]
-
-
-def _json(arguments: Any) -> str:
-    if isinstance(arguments, str):
-        return arguments
-    try:
-        return json.dumps(arguments or {}, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return str(arguments)

@@ -23,21 +23,25 @@ from blamespan.trace import Usage
 _ROLES: Final[Mapping[type, Role]] = {SystemMessage: "system", AssistantMessage: "assistant"}
 
 
-def as_lines(messages: Sequence[LLMMessage], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
+def as_lines(messages: Sequence[LLMMessage], authors: Mapping[str, str]) -> tuple[Line, ...]:
     """Read what a model is sent; here every message has its author's name."""
     del authors
     return tuple(_line(message, index) for index, message in enumerate(messages))
 
 
-def as_messages(messages: Sequence[LLMMessage], lines: Sequence[Line]) -> list[LLMMessage]:
-    """Write what a model is sent instead; messages that nobody has changed are the program's own."""
-    lines_before = as_lines(messages)
-    return [
-        messages[line.place]
-        if line.place >= 0 and line.text == lines_before[line.place].text
-        else _message(messages, line)
-        for line in lines
-    ]
+def new_message(line: Line) -> LLMMessage:
+    """Write a message that the program has none for."""
+    return UserMessage(content=line.text, source=line.sender or "user")
+
+
+def with_text(message: LLMMessage, text: str) -> LLMMessage:
+    """Write a message that says something else; pictures stay."""
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": text})
+    if isinstance(message, UserMessage):
+        pictures = [part for part in message.content if not isinstance(part, str)]
+        return message.model_copy(update={"content": [text, *pictures]})
+    return message
 
 
 def read_answer(result: Any) -> Said | None:  # whatever a client gives
@@ -99,12 +103,6 @@ def items_unasked(answer: Said) -> list[Any]:
     return [answer_unasked(answer)]
 
 
-def tool_names(tools: Any) -> tuple[str, ...]:  # tools, or what describes them
-    """List the names of the tools on offer."""
-    names = [tool.get("name") if isinstance(tool, dict) else getattr(tool, "name", None) for tool in tools or ()]
-    return tuple(name for name in names if isinstance(name, str))
-
-
 def _line(message: LLMMessage, index: int) -> Line:
     content, role = message.content, _ROLES.get(type(message), "user")
     sender = getattr(message, "source", "")
@@ -116,17 +114,6 @@ def _line(message: LLMMessage, index: int) -> Line:
     text = "\n".join(part for part in content if isinstance(part, str))
     calls = tuple(_call(part) for part in content if isinstance(part, FunctionCall)) if role == "assistant" else ()
     return Line(role, text, sender, calls, index)
-
-
-def _message(messages: Sequence[LLMMessage], line: Line) -> LLMMessage:
-    if line.place < 0:
-        return UserMessage(content=line.text, source=line.sender or "user")
-    old = messages[line.place]
-    if isinstance(old.content, str):
-        return old.model_copy(update={"content": line.text})
-    if isinstance(old, UserMessage):  # pictures stay
-        return old.model_copy(update={"content": [line.text, *(p for p in old.content if not isinstance(p, str))]})
-    return old
 
 
 def _call(call: FunctionCall) -> ToolCall:

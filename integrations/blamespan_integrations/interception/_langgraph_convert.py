@@ -15,6 +15,7 @@ from langgraph.types import Command, Send
 
 from blamespan.intercepting.boundaries import Line, Mail, Role, Said, ToolCall
 from blamespan.trace import Usage
+from blamespan_integrations.interception._offering import as_json
 
 _ROLES: Final[Mapping[str, Role]] = {"system": "system", "ai": "assistant", "tool": "tool"}
 """Whose a message is, by LangChain's type of it; everybody else's is a user's."""
@@ -24,22 +25,22 @@ _OWN_CHANNELS = ("__", _EDGE, "join:")
 """How channels begin that hold no state of the program's."""
 
 
-def as_lines(messages: Sequence[BaseMessage], authors: Mapping[str, str] = {}) -> tuple[Line, ...]:
+def as_lines(messages: Sequence[BaseMessage], authors: Mapping[str, str]) -> tuple[Line, ...]:
     """Read what a model is sent; a message without a name is by whoever said it, as *authors* has it by text."""
     return tuple(_line(message, index, authors) for index, message in enumerate(messages))
 
 
-def as_messages(messages: Sequence[BaseMessage], lines: Sequence[Line]) -> list[BaseMessage]:
-    """Write what a model is sent instead; messages that nobody has changed are the program's own."""
-    before = as_lines(messages)
-    return [
-        HumanMessage(line.text)
-        if line.place < 0
-        else messages[line.place]
-        if line.text == before[line.place].text
-        else _with_text(messages[line.place], line.text)
-        for line in lines
-    ]
+def new_message(line: Line) -> BaseMessage:
+    """Write a message that the program has none for."""
+    return HumanMessage(line.text)
+
+
+def with_text(message: BaseMessage, text: str) -> BaseMessage:
+    """Write a message that says something else; what is no text stays."""
+    if isinstance(message.content, str):
+        return message.model_copy(update={"content": text})
+    others = [part for part in message.content if isinstance(part, dict) and part.get("type") != "text"]
+    return message.model_copy(update={"content": [{"type": "text", "text": text}, *others]})
 
 
 def read_answer(result: Any) -> Said | None:  # whatever a model gives
@@ -76,7 +77,7 @@ def _read_message(message: BaseMessage) -> Said:
 
 def _read_calls(message: BaseMessage) -> tuple[ToolCall, ...]:
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
-    return tuple(ToolCall(call["name"], _json(call["args"]), call["id"] or "") for call in calls)
+    return tuple(ToolCall(call["name"], as_json(call["args"]), call["id"] or "") for call in calls)
 
 
 def find_handoff(tool: Any) -> str:  # of anybody's
@@ -144,9 +145,9 @@ def with_spoken_text(update: Any, text: str) -> Any:  # as above
     key = _spoken_key(update)
     value = update[key] if key is not None else update
     if isinstance(value, list):
-        new: Any = [*value[:-1], _with_text(value[-1], text) if isinstance(value[-1], BaseMessage) else text]
+        new: Any = [*value[:-1], with_text(value[-1], text) if isinstance(value[-1], BaseMessage) else text]
     else:
-        new = _with_text(value, text) if isinstance(value, BaseMessage) else text
+        new = with_text(value, text) if isinstance(value, BaseMessage) else text
     return {**update, key: new} if key is not None else new
 
 
@@ -192,16 +193,6 @@ def reroute(writes: Sequence[tuple[str, Any]], before: Mail, mail: Mail, channel
     return kept_writes
 
 
-def tool_names(tools: Any) -> tuple[str, ...]:  # tools, names, or what describes them
-    """List the names of the tools on offer."""
-    names = []
-    for tool in tools or ():
-        described = tool.get("function", tool) if isinstance(tool, dict) else tool
-        name = described.get("name") if isinstance(described, dict) else getattr(described, "name", described)
-        names += [name] if isinstance(name, str) else []
-    return tuple(names)
-
-
 def _line(message: BaseMessage, index: int, authors: Mapping[str, str]) -> Line:
     role = _ROLES.get(message.type.removesuffix("MessageChunk").casefold(), "user")
     text = message.content if isinstance(message.content, str) else message.text  # the property costs more
@@ -209,16 +200,9 @@ def _line(message: BaseMessage, index: int, authors: Mapping[str, str]) -> Line:
     return Line(role, text, sender, _read_calls(message) if role == "assistant" else (), index)
 
 
-def _with_text(message: BaseMessage, text: str) -> BaseMessage:
-    if isinstance(message.content, str):
-        return message.model_copy(update={"content": text})
-    others = [part for part in message.content if isinstance(part, dict) and part.get("type") != "text"]
-    return message.model_copy(update={"content": [{"type": "text", "text": text}, *others]})
-
-
 def _with_answer(message: BaseMessage, answer: Said) -> BaseMessage:
     before = _read_message(message)
-    changed = _with_text(message, answer.text) if answer.text != before.text else message
+    changed = with_text(message, answer.text) if answer.text != before.text else message
     if answer.calls == before.calls or not isinstance(message, AIMessage):
         return changed
     good, bad = [], []
@@ -260,13 +244,6 @@ def _again(value: Any, number: int) -> Any:
     if isinstance(value, list):
         return [_again(item, number) for item in value]
     return value
-
-
-def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)
 
 
 def _arguments(text: str) -> Any:

@@ -171,7 +171,8 @@ class OfferedModelCall:
         self._attempt = 0
         self._decision, self._own = self._run.decide(self._agent)
         self._convert, self._messages, self._model = convert, messages, model
-        self._lines: tuple[Line, ...] = convert.as_lines(messages, self._run.authors)
+        self._own_lines: tuple[Line, ...] = convert.as_lines(messages, self._run.authors)
+        self._lines = self._own_lines
         self._what_is_wrong = ""
         self._reasons: tuple[Line, ...] = ()
         self._read_lines: tuple[Line, ...] | None = None
@@ -229,8 +230,15 @@ class OfferedModelCall:
         return self._messages if lines is None else self._write(lines)
 
     def _write(self, lines: Sequence[Line]) -> Sequence[Any]:
-        messages: Sequence[Any] = self._convert.as_messages(self._messages, lines)
-        return messages
+        """Write what it is sent instead; messages that nobody has changed are the program's own."""
+        return [
+            self._convert.new_message(line)
+            if line.place < 0
+            else self._messages[line.place]
+            if line.text == self._own_lines[line.place].text
+            else self._convert.with_text(self._messages[line.place], line.text)
+            for line in lines
+        ]
 
     def _prepare_again(self) -> Sequence[Any]:
         """Return what it is sent after an answer that does not stand: the same, and what was wrong with each answer."""
@@ -356,6 +364,27 @@ def _anywhere(line: Line) -> Line:
 def _apply_alteration(line: Line, altered: Mapping[Line, Line | None]) -> Line | None:
     value = altered.get(_anywhere(line), line)
     return replace(value, place=line.place) if value is not None else None
+
+
+def tool_names(tools: Any) -> tuple[str, ...]:  # tools, functions, names, or what describes them
+    """List the names of the tools on offer."""
+    names = []
+    for tool in tools if isinstance(tools, list | tuple) else [tools]:
+        described = tool.get("function", tool) if isinstance(tool, dict) else tool
+        if isinstance(described, dict):
+            name = described.get("name")
+        else:
+            name = getattr(described, "name", None) or getattr(described, "__name__", described)
+        names += [name] if isinstance(name, str) else []
+    return tuple(names)
+
+
+def as_json(value: object) -> str:
+    """Write what a model calls a tool with as JSON; what cannot be as Python writes it."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
 
 
 _YES = frozenset({"yes", "y", "ok", "allow", "allowed", "approve", "approved", "accept", "true"})

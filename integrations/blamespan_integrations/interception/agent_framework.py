@@ -32,7 +32,6 @@ from blamespan.intercepting.listeners import active
 from blamespan.intercepting.tool_objects import known_tools
 from blamespan_integrations.agent_framework._convert import plain_name, result_of
 from blamespan_integrations.interception import _agent_framework_convert
-from blamespan_integrations.interception._agent_framework_convert import tool_names
 from blamespan_integrations.interception._around import Original, around, within
 from blamespan_integrations.interception._offering import (
     OfferedModelCall,
@@ -48,6 +47,7 @@ from blamespan_integrations.interception._offering import (
     speaker_name,
     speaker_turn,
     tool_at_work,
+    tool_names,
 )
 from blamespan_integrations.interception._splice import Function, SplicedHooks
 

@@ -43,7 +43,7 @@ from blamespan.intercepting.tool_objects import known_tools
 from blamespan_integrations.autogen._convert import agent_role, model_of
 from blamespan_integrations.interception import _autogen_convert
 from blamespan_integrations.interception._around import Original, around, around_stream, iterate_within, within
-from blamespan_integrations.interception._autogen_convert import find_handoff, tool_names
+from blamespan_integrations.interception._autogen_convert import find_handoff
 from blamespan_integrations.interception._offering import (
     OfferedModelCall,
     OfferedTool,
@@ -62,6 +62,7 @@ from blamespan_integrations.interception._offering import (
     speaker_turn,
     stream_model,
     tool_at_work,
+    tool_names,
 )
 from blamespan_integrations.interception._splice import Function, SplicedHooks
 from blamespan_integrations.recording.recorder import RUN_KEY

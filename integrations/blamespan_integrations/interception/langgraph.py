@@ -24,7 +24,7 @@ from blamespan.intercepting.listeners import active
 from blamespan.intercepting.tool_objects import known_tools
 from blamespan_integrations.interception import _langgraph_convert
 from blamespan_integrations.interception._around import Original, around, around_stream, within
-from blamespan_integrations.interception._langgraph_convert import find_handoff, tool_names
+from blamespan_integrations.interception._langgraph_convert import find_handoff
 from blamespan_integrations.interception._langgraph_graphs import (
     Node,
     ask_by_interrupt,
@@ -46,6 +46,7 @@ from blamespan_integrations.interception._offering import (
     read_nothing,
     stream_model,
     tool_at_work,
+    tool_names,
 )
 from blamespan_integrations.interception._splice import SplicedHooks
 

@@ -302,23 +302,22 @@ def answer_of(output: Any, lost: Lost | None = None) -> list[Message]:
 
 def interrupt_value(error: GraphInterrupt) -> Any:
     """Read what an interrupted node asks for: the one value, a text of all texts, or the list of all values."""
-    interrupts = error.args[0] if error.args else ()
-    values = [
-        getattr(item, "value", item) for item in (interrupts if isinstance(interrupts, Sequence) else [interrupts])
-    ]
+    values = _asked_values(error)
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) == len(values):
         return "\n".join(texts)
     return values[0] if len(values) == 1 else values
 
 
-def interrupt_text(error: GraphInterrupt, lost: Lost | None = None) -> str:
-    """Read what an interrupted node asks for."""
+def interrupt_text(error: GraphInterrupt) -> str:
+    """Write what an interrupted node asks for."""
+    return "\n".join(map(as_text, _asked_values(error)))
+
+
+def _asked_values(error: GraphInterrupt) -> list[Any]:
     interrupts = error.args[0] if error.args else ()
-    values = [
-        getattr(item, "value", item) for item in (interrupts if isinstance(interrupts, Sequence) else [interrupts])
-    ]
-    return "\n".join(as_text(value, lost) for value in values)
+    listed = interrupts if isinstance(interrupts, Sequence) else [interrupts]
+    return [getattr(interrupt, "value", interrupt) for interrupt in listed]
 
 
 def tool_answer(output: Any, call_id: str | None = None, lost: Lost | None = None) -> tuple[str, str | None, list[str]]:

@@ -9,7 +9,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
-from opentelemetry.trace import Link, SpanContext, SpanKind
+from opentelemetry.trace import Link, SpanKind
 
 from blamespan import conventions as words
 from blamespan._version import __version__
@@ -78,7 +78,6 @@ class Recorder:
         agents: Sequence[Agent] = (),
         conversation_id: str | None = None,
         parent: Context | None = None,
-        links: Sequence[SpanContext] = (),
     ) -> RunSpan:
         """Start the span of a team's or graph's run.
 
@@ -89,7 +88,6 @@ class Recorder:
             conversation_id: Equal across runs that continue each other.
             parent: The current context if None. Within another run's context the new run is a part of
                 that one: they count steps together.
-            links: Spans of other runs that this one continues.
         """
         contents = Contents(self._policy)
         name = contents.name(name)
@@ -99,9 +97,7 @@ class Recorder:
             attributes[words.INPUT_MESSAGES] = contents.messages(words.INPUT_MESSAGES, task)
         if agents:
             attributes[words.RUN_AGENTS] = contents.agents(agents)
-        span = self._start(
-            f"{words.OPERATION_WORKFLOW} {name}", attributes, parent, [Link(c) for c in links if c.is_valid]
-        )
+        span = self._start(f"{words.OPERATION_WORKFLOW} {name}", attributes, parent, ())
         context = _within(span, parent)
         if otel_context.get_value(RUN_KEY, context) is None:
             context = otel_context.set_value(RUN_KEY, RunState(), context)

@@ -209,10 +209,12 @@ def test_half_a_surrogate_pair_survives_the_way_over_disk(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["autogen-messages.swarm.jsonl", "autogen-events.swarm.jsonl"])
-def test_run_without_end_is_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_run_without_end_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A run of more steps than any team takes is one error, and holds no more than that in memory."""
+    for module in ("_conversation", "autogen_messages"):
+        monkeypatch.setattr(f"blamespan_integrations.importers.{module}.MAX_STEPS", 200)
     template = (FIXTURES / "autogen-messages.swarm.jsonl").read_text().splitlines()[-1]
-    messages = [template.replace('"id":"', f'"id":"{n}-') for n in range(20_005)]
+    messages = [template.replace('"id":"', f'"id":"{n}-') for n in range(205)]
     if name.startswith("autogen-events"):
         messages = [json.dumps({"type": "Message", "payload": json.dumps({"message": json.loads(m)}), "sender": "a/b"})
                     for m in messages]  # fmt: skip
@@ -220,7 +222,7 @@ def test_run_without_end_is_refused_by_name(tmp_path: Path, name: str) -> None:
     path.write_text("\n".join(messages))
 
     assert [message.split(": ")[1] for message in errors_in(path)] == [
-        "expected at most 20000 steps in a run, got more. Split the file."
+        "expected at most 200 steps in a run, got more. Split the file."
     ]
 
 

@@ -156,26 +156,28 @@ def test_bad_lines_are_named_by_number_and_the_others_read(tmp_path: Path) -> No
     assert traces_in(path) == [trace_of(NAME)]
 
 
-def test_line_without_end_is_named_and_skipped(tmp_path: Path) -> None:
+def test_line_without_end_is_named_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line longer than any export's is refused by its number, in memory of its limit, not of its length."""
+    monkeypatch.setattr("blamespan_integrations.importers._records.MAX_LINE_BYTES", 5_000_000)
     first, *rest = LINES.splitlines()
     path = tmp_path / "export.jsonl"
-    path.write_bytes(b"\n".join([first, b'{"resourceSpans": "' + b"x" * 70_000_000 + b'"}', *rest]))
+    path.write_bytes(b"\n".join([first, b'{"resourceSpans": "' + b"x" * 7_000_000 + b'"}', *rest]))
 
     error, run = OtlpJsonImporter().read(path)
 
-    assert f"{path}:2: expected a value of at most 67108864 characters, got more" in str(error)
+    assert f"{path}:2: expected a value of at most 5000000 characters, got more" in str(error)
     assert isinstance(run, RecordedRun)
     assert run.trace == trace_of(NAME)
 
 
-def test_archive_that_unfolds_without_end_is_refused(tmp_path: Path) -> None:
+def test_archive_that_unfolds_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few kilobytes that decompress to more than a line may hold are refused as that, not unfolded to their end."""
+    monkeypatch.setattr("blamespan_integrations.importers._records.MAX_LINE_BYTES", 5_000_000)
     path = tmp_path / "export.zst"
-    path.write_bytes(zstd(b'{"resourceSpans": "' + b"x" * 80_000_000))
+    path.write_bytes(zstd(b'{"resourceSpans": "' + b"x" * 8_000_000))
 
     assert [message.split(", got")[0] for message in errors_in(path)] == [
-        "export.zst:1: expected a value of at most 67108864 characters"
+        "export.zst:1: expected a value of at most 5000000 characters"
     ]
 
 
