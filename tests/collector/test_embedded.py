@@ -290,10 +290,10 @@ def test_ending_a_span_is_cheap(program: Make) -> None:
     here = program()
     span = here.tracer.start_span("x")
     assert isinstance(span, ReadableSpan)
-    before = time.perf_counter()
+    before = time.thread_time()
     for _ in range(2000):
         here.processor.on_end(span)
-    took_s = time.perf_counter() - before
+    took_s = time.thread_time() - before
 
     assert took_s / 2000 < 50e-6
 

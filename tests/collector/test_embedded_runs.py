@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -67,15 +68,20 @@ def stopped() -> Iterator[list[EmbeddedProcessor]]:
         processor.shutdown()
 
 
+def judging(stopped: list[EmbeddedProcessor], **options: Any) -> EmbeddedProgram:
+    """Make a program that is judged within it."""
+    exporter = InMemorySpanExporter()
+    settings: dict[str, Any] = {"tracer": OutcomeTracer(), "limits": Limits(quiet_s=0), **options}
+    stopped.append(EmbeddedProcessor(exporter, **settings))
+    return EmbeddedProgram(stopped[-1], exporter)
+
+
 @pytest.fixture
 def program(stopped: list[EmbeddedProcessor], tmp_path: Path) -> EmbeddedProgram:
     """Make a program that keeps its runs in `runs.db`."""
-    exporter = InMemorySpanExporter()
     kept = LocalRuns(tmp_path / "runs.db")
     notices = RunNotices(lambda trace_id: f"blamespan show {trace_id[:4]}", "blamespan open")
-    limits = Limits(quiet_s=0, idle_s=0.3)
-    stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=limits, local_runs=kept, notices=notices))
-    return EmbeddedProgram(stopped[0], exporter)
+    return judging(stopped, limits=Limits(quiet_s=0, idle_s=0.3), local_runs=kept, notices=notices)
 
 
 def test_outcome_that_comes_later_is_judged_once(program: EmbeddedProgram, tmp_path: Path) -> None:
@@ -130,9 +136,7 @@ def test_outcome_that_comes_in_time_is_part_of_the_verdict(stopped: list[Embedde
             gate.wait(20)
             return super().attribute(traces)
 
-    exporter = InMemorySpanExporter()
-    stopped.append(EmbeddedProcessor(exporter, tracer=Late(), limits=Limits(quiet_s=0)))
-    program = EmbeddedProgram(stopped[0], exporter)
+    program = judging(stopped, tracer=Late())
     program.run("one that is being judged")
     time.sleep(0.1)
     program.tell(program.run(), "failed")
@@ -140,14 +144,14 @@ def test_outcome_that_comes_in_time_is_part_of_the_verdict(stopped: list[Embedde
     gate.set()
     program.exported(7)
     program.processor.shutdown()
-    roots = [span for span in exporter.get_finished_spans() if span.name == "invoke_workflow"]
+    roots = [span for span in program.exporter.get_finished_spans() if span.name == "invoke_workflow"]
 
     says = [root.attributes or {} for root in roots]
     assert [(said[words.VERDICT], said.get(words.BLAME_AGENT)) for said in says] == [
         ("no sign of failure", None),
         ("failed", "coder"),
     ]
-    assert len(exporter.get_finished_spans()) == 7
+    assert len(program.exporter.get_finished_spans()) == 7
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -219,10 +223,7 @@ def test_store_that_cannot_be_written_costs_no_span(
 ) -> None:
     """Runs are exported all the same, and one warning says that they are not kept."""
     (tmp_path / "runs.db").write_text("somebody else's file")
-    exporter = InMemorySpanExporter()
-    kept = LocalRuns(tmp_path / "runs.db")
-    stopped.append(EmbeddedProcessor(exporter, tracer=OutcomeTracer(), limits=Limits(quiet_s=0), local_runs=kept))
-    program = EmbeddedProgram(stopped[0], exporter)
+    program = judging(stopped, local_runs=LocalRuns(tmp_path / "runs.db"))
     for _ in range(3):
         program.run()
 

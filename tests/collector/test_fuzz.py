@@ -30,9 +30,9 @@ INPUTS = {
     "json_traces": 6000,
     "other_signals": 6000,
     "http": 1200,
-    "spans": 300,
+    "spans": 200,
     "round_trip": 500,
-    "files": 500,
+    "files": 300,
     "whole_way": 120,
 }
 MOST_GROWTH_KB = 200_000

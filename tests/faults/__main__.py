@@ -1,13 +1,11 @@
 """Break `blamespan collect` at random, many times, and count what its sinks got.
 
-scripts/faults [--rounds 200] [--seed N] [--faults kill_all,outage] [--keep FOLDER] [--json]
+scripts/faults [--rounds 200] [--seed N] [--faults kill_all,outage] [--keep FOLDER]
 scripts/faults --syscalls all|"sync EIO,write ENOSPC"
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import signal
 import sys
@@ -41,8 +39,6 @@ _COLUMNS = ("delivered", "lost", "repeated_different", "repeated_identical", "al
 @click.option("--syscalls", default="", help=f"The table of failing calls instead: all, or some of {_TABLE}.")
 @click.option("--disk-mb", default=DISK_BYTES // _MB, show_default=True, help="How large the collector's disk is.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Where failed lives leave what they left.")
-@click.option("--option", multiple=True, help="One more argument for `blamespan collect`.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def main(
     *,
     rounds: int,
@@ -52,12 +48,10 @@ def main(
     syscalls: str,
     disk_mb: int,
     keep: Path | None,
-    option: tuple[str, ...],
-    as_json: bool,
 ) -> None:
     """Break the collector in every way that happens; exit 0 if it kept its promises."""
     if syscalls:
-        sys.exit(_run_table(syscalls, seed, keep, as_json=as_json))
+        sys.exit(_run_table(syscalls, seed, keep))
     if os.geteuid() and may_mount_in_a_namespace():  # a disk that can be filled takes a mount
         os.execvp("unshare", ["unshare", "-rm", sys.executable, "-m", "tests.faults", *sys.argv[1:]])
     keep = keep or Path(tempfile.mkdtemp(prefix="blamespan-faults-"))
@@ -69,14 +63,14 @@ def main(
     reports = []
     for index in range(-(-rounds // ROUNDS_PER_LIFE)) if life is None else [life]:
         number = min(ROUNDS_PER_LIFE, rounds - index * ROUNDS_PER_LIFE) if life is None else ROUNDS_PER_LIFE
-        plan = Plan(f"{seed}/{index}", number, chosen, option, disk_bytes=disk_mb * _MB)
+        plan = Plan(f"{seed}/{index}", number, chosen, disk_bytes=disk_mb * _MB)
         reports.append(live(plan, keep / f"life-{index}"))
         _tell(index, reports[-1], keep / f"life-{index}")
-    _sum_up(reports, time.monotonic() - began_s, as_json=as_json)
+    _sum_up(reports, time.monotonic() - began_s)
     sys.exit(any(report.crimes for report in reports))
 
 
-def _run_table(syscalls: str, seed: int, keep: Path | None, *, as_json: bool) -> int:
+def _run_table(syscalls: str, seed: int, keep: Path | None) -> int:
     """Let each call fail in each way, print the table, and return the exit code."""
     chosen = {str(row): row for row in TABLE}
     names = list(chosen) if syscalls == "all" else syscalls.split(",")
@@ -93,14 +87,6 @@ def _run_table(syscalls: str, seed: int, keep: Path | None, *, as_json: bool) ->
         return 0
     for crime in report.crimes:
         click.echo(f"FAILED {crime}   left behind: {folder}", err=True)
-    if as_json:
-        document = dataclasses.asdict(report)
-        document["cells"] = {
-            str(row): {column: dataclasses.asdict(cell) for column, cell in cells.items()}
-            for row, cells in report.cells.items()
-        }
-        click.echo(json.dumps(document, indent=2))
-        return int(bool(report.crimes))
     columns = list(next(iter(report.cells.values())))
     click.echo("| " + " | ".join(["call", *columns]) + " |\n" + "|---" * (len(columns) + 1) + "|")
     for row, cells in report.cells.items():
@@ -137,27 +123,11 @@ def _tell(index: int, report: Report, folder: Path) -> None:
         click.echo(f"          again: scripts/faults --seed {seed} --life {index}   left behind: {folder}", err=True)
 
 
-def _sum_up(reports: list[Report], took_s: float, *, as_json: bool) -> None:
+def _sum_up(reports: list[Report], took_s: float) -> None:
     names = sorted({name for report in reports for name in report.sinks})
     sinks = {name: sum((report.sinks.get(name, Count()) for report in reports), Count()) for name in names}
     faults = sum((report.faults for report in reports), Counter[str]())
     acknowledged = sum(report.acknowledged for report in reports)
-    if as_json:
-        document = {
-            "rounds": faults.total(),
-            "took_s": round(took_s, 1),
-            "faults": dict(sorted(faults.items())),
-            "acknowledged": acknowledged,
-            "damages": dict(sorted(sum((report.damages for report in reports), Counter[str]()).items())),
-            "found_damaged": sum(report.counted for report in reports),
-            "longest_standstill_s": round(max(report.standstill_s for report in reports), 1),
-            "not_ready": dict(sum((report.reasons for report in reports), Counter[str]())),
-            "unanswered": sum(report.unanswered for report in reports),
-            "sinks": {name: dataclasses.asdict(count) for name, count in sinks.items()},
-            "failures": [f"life {report.seed}: {crime}" for report in reports for crime in report.crimes],
-        }
-        click.echo(json.dumps(document, indent=2))
-        return
     counted, standstill_s = (
         sum(report.counted for report in reports),
         max(report.standstill_s for report in reports),

@@ -45,7 +45,6 @@ class Clients:
     Attributes:
         ledger: The senders' books.
         refusals: What the collector refused for good, with how often.
-        unanswered: Attempts without an acknowledgement.
     """
 
     def __init__(self, ledger: Ledger, traffic: Iterator[list[Batch]], runs_per_s: float) -> None:
@@ -60,7 +59,6 @@ class Clients:
         self._sending = 0
         self._ended = False
         self.refusals = Counter[str]()
-        self.unanswered = 0
         work = [self._make, *[self._send] * _SENDERS]
         self._threads = [threading.Thread(target=one, daemon=True) for one in work]
 
@@ -130,7 +128,6 @@ class Clients:
         try:
             connection.send(batch, self._addresses)
         except NoAnswer:
-            self.unanswered += 1
             return min(_LONGEST_WAIT_S, 0.05 * 2**batch.attempts) if batch.patient else None
         except Refused as refusal:
             self.refusals[str(refusal)] += 1

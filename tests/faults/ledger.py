@@ -11,23 +11,8 @@ from hashlib import blake2b
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
+from blamespan.annotate import is_verdict_word
 from tests.faults.traffic import SpanKey, key_of
-
-VERDICT_KEYS = (
-    "blamespan.abstained",
-    "blamespan.blame.",
-    "blamespan.claim.",
-    "blamespan.contradiction.",
-    "blamespan.error.",
-    "blamespan.evidence",
-    "blamespan.failure.",
-    "blamespan.partial",
-    "blamespan.revision",
-    "blamespan.schema.",
-    "blamespan.tracer.",
-    "blamespan.verdict",
-)
-"""What the collector may add to a span. Nothing else of it may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +139,7 @@ def _fingerprint(header: bytes, span: Span) -> Fingerprint:
     bare.CopyFrom(span)
     del bare.attributes[:]
     rest = header + bare.SerializeToString(deterministic=True)
-    sent = [value for key, value in attributes if not key.startswith(VERDICT_KEYS)]
+    sent = [value for key, value in attributes if not is_verdict_word(key)]
     whole = [value for _, value in attributes]
     return Fingerprint(_digest(rest, whole), _digest(rest, sent))
 

@@ -37,7 +37,6 @@ class Plan:
         seed: Decides traffic and faults; not when they meet.
         rounds: How many faults.
         faults: Names of those to choose from; empty: all.
-        options: More arguments for the collector.
         runs_per_s: How many agent runs begin each second.
         disk_bytes: How large the collector's disk is.
     """
@@ -45,7 +44,6 @@ class Plan:
     seed: str
     rounds: int
     faults: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
     runs_per_s: float = 40.0
     disk_bytes: int = DISK_BYTES
 
@@ -71,7 +69,6 @@ class Report:
     sinks: dict[str, Count] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
-    unanswered: int = 0
     drained_s: float = 0.0
     damages: Counter[str] = field(default_factory=Counter)
     counted: int = 0
@@ -99,9 +96,7 @@ def live(plan: Plan, folder: Path) -> Report:
     disk = Disk(folder / "disk", plan.disk_bytes)
     backend = Backend(Arrivals("otlp", repeats_allowed=True))
     ledger = Ledger()
-    collector = CollectorProcess(
-        disk.folder, backend.url, plan.options, folder / "traces.jsonl" if plan.fills_disk else None
-    )
+    collector = CollectorProcess(disk.folder, backend.url, out=folder / "traces.jsonl" if plan.fills_disk else None)
     clients = Clients(ledger, runs(plan.seed), _RUNS_PER_S_ON_FULL if plan.fills_disk else plan.runs_per_s)
     world = World(Random(f"{plan.seed} faults"), collector, backend, disk, clients)
     try:
@@ -156,7 +151,6 @@ def _settle(world: World, ledger: Ledger, report: Report) -> None:
 
 def _count(collector: CollectorProcess, backend: Backend, clients: Clients, ledger: Ledger, report: Report) -> None:
     report.acknowledged = len(ledger.acknowledged)
-    report.unanswered = clients.unanswered
     report.counted = collector.spans_counted_as_lost()
     report.failures += collector.failures
     report.failures += [f"refused {number} times: {reason}" for reason, number in clients.refusals.items()]
