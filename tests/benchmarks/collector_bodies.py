@@ -17,7 +17,6 @@ from blamespan.trace import Agent, MessageActionTrace, Step, StepKind
 
 SPANS_PER_TRACE = 12
 TRACES_PER_REQUEST = 10
-SPANS_PER_REQUEST = SPANS_PER_TRACE * TRACES_PER_REQUEST
 CONTENT_BYTES = 1024
 _KINDS: tuple[StepKind, ...] = (
     *("plan", "message", "tool_call", "message", "tool_call", "message"),

@@ -48,11 +48,6 @@ class Row:
         """The middle round's addition."""
         return median(self.added)
 
-    @property
-    def us_per_span(self) -> float:
-        """Microseconds added for each span made; 0 without spans."""
-        return 1e6 * self.added_s / self.shape["spans"] if self.shape["spans"] else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Bar:
