@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from blamespan.analysis.spending import VARIABLE, prices_in_use
 from blamespan.errors import ConfigError
 from blamespan.plugins import load_part
 
@@ -40,9 +41,7 @@ class LearnSettings:
         out: Folder of the campaign; `runs/learn/PROGRAM` by default.
         budget: Most runs with a fault.
         tokens: Most tokens of models in all runs.
-        max_cost: Most money for them, by the prices.
-        price_in: Of a million tokens that models read, and
-        price_out: that they write, in the currency of *max_cost*.
+        max_cost: Most US dollars for them, by the table of prices that `BLAMESPAN_PRICES` names.
         minutes: Most minutes that runs may take.
         timeout_s: Seconds after which one run is stopped.
         writer: `operators`, or `model` for an LLM at `BLAMESPAN_MANIPULATOR_URL`.
@@ -52,7 +51,7 @@ class LearnSettings:
         use: Whether what is better is put beside this user's store, where every tracer finds it.
 
     Raises:
-        ConfigError: if there is a bound on money, and no price.
+        ConfigError: if there is a bound on money, and no table of prices.
     """
 
     runs: Sequence[str | Path] = ()
@@ -61,8 +60,6 @@ class LearnSettings:
     budget: int = 300
     tokens: int | None = None
     max_cost: float | None = None
-    price_in: float = 0.0
-    price_out: float = 0.0
     minutes: float | None = None
     timeout_s: float = 120.0
     writer: str = "operators"
@@ -72,10 +69,10 @@ class LearnSettings:
     use: bool = True
 
     def __post_init__(self) -> None:
-        if self.max_cost is not None and not (self.price_in or self.price_out):
+        if self.max_cost is not None and prices_in_use() is None:
             raise ConfigError(
-                f"a bound of {self.max_cost:g} on money needs prices to count by, got none. Give what a million tokens "
-                "cost: --price-in and --price-out, or a bound on --tokens"
+                f"a bound of {self.max_cost:g} US dollars needs a table of prices, got none. Name one by {VARIABLE}, "
+                "or give a bound on --tokens"
             )
 
 

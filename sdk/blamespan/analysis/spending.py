@@ -104,7 +104,7 @@ def spending_of(steps: Iterable[Step]) -> Spending | None:
             models = [step.attributes.get(key) for key in (words.RESPONSE_MODEL, words.REQUEST_MODEL)]
             names = [model for model in models if isinstance(model, str) and model]
             prices = prices_once()
-            price = None if prices is None else next(filter(None, (_price(prices, name) for name in names)), None)
+            price = None if prices is None else price_of(names, prices)
             if price is not None:
                 costs.append(step.usage.input_tokens * price[0] + step.usage.output_tokens * price[1])
             elif prices is not None and len(unpriced) < _MOST_NAMED:
@@ -129,6 +129,25 @@ def prices_in_use() -> Prices | None:
     except OSError as error:
         raise _wrong(path, error.strerror or str(error)) from error
     return _read(path, changed_ns)
+
+
+def price_of(models: Iterable[str], prices: Prices) -> tuple[float, float] | None:
+    """Return the price of the first model that has one, found by its name, without who serves it, or without its date.
+
+    Args:
+        models: What one model is called, the best name first.
+        prices: Of all models.
+
+    Returns:
+        US dollars for a token read and a token written; None where no price is known.
+    """
+    for model in models:
+        name = model.casefold()
+        for spelled in (name, name.rpartition("/")[2]):
+            for written in (spelled, _DATED.sub("", spelled)):
+                if written in prices:
+                    return prices[written]
+    return None
 
 
 def _installed() -> Path | None:
@@ -176,16 +195,6 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         return None
     return float(value)
-
-
-def _price(prices: Prices, model: str) -> tuple[float, float] | None:
-    """Find a model's price: by its name, without who serves it, or without its date."""
-    name = model.casefold()
-    for spelled in (name, name.rpartition("/")[2]):
-        for written in (spelled, _DATED.sub("", spelled)):
-            if written in prices:
-                return prices[written]
-    return None
 
 
 def _wrong(path: Path, got: str) -> ConfigError:

@@ -6,6 +6,7 @@ decision that differs from the clean twin's, that decision put right, and once m
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from blamespan import conventions as words
+from blamespan.analysis.spending import price_of, prices_in_use
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.intercepting.boundaries import Said
@@ -57,29 +59,32 @@ class Budget:
         faults: Runs with a fault.
         tokens: Read and written, as models say; None for no limit.
         minutes: Of the clock; None for no limit.
-        money: By the prices; None for no limit.
-        price_in: Of a million tokens that models read, and
-        price_out: that they write.
+        usd: US dollars for models, by `BLAMESPAN_PRICES`; None for no limit.
     """
 
     faults: int = 300
     tokens: int | None = None
     minutes: float | None = None
-    money: float | None = None
-    price_in: float = 0.0
-    price_out: float = 0.0
+    usd: float | None = None
 
     @classmethod
     def of(cls, settings: LearnSettings) -> Budget:
         """Return that of a user's settings."""
-        prices = settings.price_in, settings.price_out
-        return cls(settings.budget, settings.tokens, settings.minutes, settings.max_cost, *prices)
+        return cls(settings.budget, settings.tokens, settings.minutes, settings.max_cost)
 
     def is_spent(self, cost: Cost, minutes: float) -> bool:
-        """Check whether nothing more may be run."""
-        spent = (cost.tokens, minutes, cost.money(self.price_in, self.price_out))
-        limits = (self.tokens, self.minutes, self.money)
-        return any(limit is not None and value >= limit for value, limit in zip(spent, limits, strict=True))
+        """Check whether nothing more may be run.
+
+        Raises:
+            ConfigError: if there is a limit in money, and models were asked of which no price is known.
+        """
+        if self.usd is not None and cost.usd is None:
+            raise ConfigError(
+                f"a bound of {self.usd:g} US dollars needs the price of each model, got none of one that was asked. Add "
+                "it to the table that BLAMESPAN_PRICES names, or give a bound on --tokens"
+            )
+        spent = (self.tokens, cost.tokens), (self.minutes, minutes), (self.usd, cost.usd or 0.0)
+        return any(limit is not None and value >= limit for limit, value in spent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +94,17 @@ class Cost:
     Attributes:
         calls: How often.
         tokens: That they read and wrote, as they say.
-        written: Of these, that they wrote.
+        usd: What that costs in US dollars; None where the price of one of them is not known.
     """
 
     calls: int = 0
     tokens: int = 0
-    written: int = 0
+    usd: float | None = 0.0
 
-    def money(self, price_in: float, price_out: float) -> float:
-        """Return what that costs, by the prices of a million tokens that are read, and that are written."""
-        return ((self.tokens - self.written) * price_in + self.written * price_out) / 1e6
+    def with_calls(self, calls: int) -> Cost:
+        """Add *calls* that cost as much as these did on average."""
+        share = 1 + calls / max(self.calls, 1)
+        return Cost(self.calls + calls, int(self.tokens * share), None if self.usd is None else self.usd * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +216,7 @@ class Campaign:
             error=run.error,
             calls=cost.calls,
             tokens=cost.tokens,
-            written=cost.written,
+            usd=cost.usd,
             is_sandbox=trial.is_sandbox,
         ), trial.spans  # fmt: skip
 
@@ -291,11 +297,12 @@ class Campaign:
             fault=trial.fault,
             calls=cost.calls,
             tokens=cost.tokens,
-            written=cost.written,
+            usd=cost.usd,
         )
         if trial.run.succeeded:
             return done, trial.spans, PersonLabel.of(trace, "no_failure", BY, source="told")
         cause = self._find_cause(task, trace, trial.spans, trial.fault, twin)
+        cost = cost.with_calls(cause.calls)
         done = replace(
             done,
             what="flipped",
@@ -303,9 +310,9 @@ class Campaign:
             decisive=cause.step,
             is_replayed=cause.is_replayed,
             runs=1 + cause.runs,
-            calls=cost.calls + cause.calls,
-            tokens=cost.tokens + cause.calls * cost.tokens // max(cost.calls, 1),
-            written=cost.written + cause.calls * cost.written // max(cost.calls, 1),
+            calls=cost.calls,
+            tokens=cost.tokens,
+            usd=cost.usd,
         )
         if cause.step is None:
             return done, trial.spans, PersonLabel.of(trace, "failed", BY, source="told")
@@ -464,16 +471,27 @@ def _step_of_change(trace: MessageActionTrace, answer: RecordedAnswer, right: Sa
 
 
 def cost_of(spans: Iterable[Span]) -> Cost:
-    """Count how often models were asked, and the tokens that they say."""
-    chats = [span for span in spans if span.attributes.get(words.OPERATION) == words.OPERATION_CHAT]
-    read, written = (sum(span.integer(key) or 0 for span in chats) for key in (words.INPUT_TOKENS, words.OUTPUT_TOKENS))
-    return Cost(len(chats), read + written, written)
+    """Count how often models were asked, the tokens that they say, and what these cost."""
+    prices = prices_in_use() or {}
+    calls = tokens = 0
+    usd: float | None = 0.0
+    for span in spans:
+        if span.attributes.get(words.OPERATION) != words.OPERATION_CHAT:
+            continue
+        read, written = (span.integer(key) or 0 for key in (words.INPUT_TOKENS, words.OUTPUT_TOKENS))
+        calls, tokens = calls + 1, tokens + read + written
+        named = (span.text(key) for key in (words.RESPONSE_MODEL, words.REQUEST_MODEL))
+        price = price_of(filter(None, named), prices) if read or written else (0.0, 0.0)
+        usd = None if usd is None or price is None else usd + read * price[0] + written * price[1]
+    return Cost(calls, tokens, usd)
 
 
 def total_cost(done: Iterable[Done]) -> Cost:
     """Add up what runs cost."""
-    counts = [(one.calls, one.tokens, one.written) for one in done]
-    return Cost(*map(sum, zip(*counts, strict=True))) if counts else Cost()
+    runs = list(done)
+    costs = [run.usd for run in runs if run.usd is not None]
+    usd = math.fsum(costs) if len(costs) == len(runs) else None
+    return Cost(sum(run.calls for run in runs), sum(run.tokens for run in runs), usd)
 
 
 def _why(done: Done) -> str:

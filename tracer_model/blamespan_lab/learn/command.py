@@ -33,9 +33,8 @@ Examples:
     "--budget", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="Runs with a fault."
 )
 @click.option("--tokens", type=click.IntRange(1), metavar="N", help="Most tokens of models.")
-@click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Most money for models.")
-@click.option("--price-in", type=click.FloatRange(min=0), default=0.0, metavar="N", help="Of a million tokens read.")
-@click.option("--price-out", type=click.FloatRange(min=0), default=0.0, metavar="N", help="Of a million written.")
+@click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), metavar="USD",
+              help="Most money for models, by the prices in BLAMESPAN_PRICES.")  # fmt: skip
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Most minutes of runs.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0, show_default=True,
               metavar="S", help="For one run, in seconds.")  # fmt: skip

@@ -43,8 +43,8 @@ class Done:
         is_replayed: whether running again with it put right showed that; else it is where the fault was put.
         runs: How many runs it took.
         calls: How many times models were asked.
-        tokens: That models say they read and wrote; of these
-        written: that they wrote.
+        tokens: That models say they read and wrote.
+        usd: What these cost in US dollars; None where no price is known.
         is_sandbox: Whether the factory lets tools run whenever they are called.
     """
 
@@ -61,7 +61,7 @@ class Done:
     runs: int = 1
     calls: int = 0
     tokens: int = 0
-    written: int = 0
+    usd: float | None = 0.0
     is_sandbox: bool = False
 
     @classmethod

@@ -119,7 +119,7 @@ def _describe_runs(made: Made | None, settings: LearnSettings) -> dict[str, Any]
         "all": sum(done.runs for done in made.done),
         "model_calls": cost.calls,
         "tokens": cost.tokens,
-        "money": cost.money(settings.price_in, settings.price_out),
+        "usd": cost.usd,
         "planned": made.planned,
     }
 
@@ -230,7 +230,7 @@ def _say_cost(runs: Mapping[str, Any] | None, seconds: float) -> str:
     took = f"{int(seconds) // 60} min {int(seconds) % 60} s"
     if runs is None:
         return took
-    money = f", {runs['money']:,.2f} in money" if runs["money"] else ""
+    money = f", ${runs['usd']:,.2f}" if runs["usd"] else ""
     return f"{runs['all']} runs, {runs['model_calls']:,} model calls, {runs['tokens']:,} tokens{money}, {took}"
 
 

@@ -126,8 +126,7 @@ def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: 
     how = "is right" if trial.run.succeeded else trial.run.error or "is not right"
     tools = "run" if trial.is_sandbox else "are answered from recordings, as the factory does not say sandbox = True"
     at_once = settings.processes or cores()
-    price = most * cost.money(settings.price_in, settings.price_out)
-    money = f", {price:,.2f} in money" if price else ""
+    money = f", ${most * cost.usd:,.2f}" if cost.usd else ""
     plan = [
         f"first task  {how}; {', '.join(trial.run.agents) or 'no agent was seen'}; {calls} model calls",
         f"plan        {len(tasks)} tasks clean, at most {budget} runs with a fault, two replays of each failure",

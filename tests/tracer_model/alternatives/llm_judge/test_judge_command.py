@@ -42,10 +42,13 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(cli, ["judge", *map(str, arguments)])
 
 
-def test_dry_run_prints_exactly_what_would_be_sent(failed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an endpoint, and to the letter what one then gets; with tokens, and the cost at the prices set."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_PRICE_IN", "2")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_PRICE_OUT", "10")
+def test_dry_run_prints_exactly_what_would_be_sent(
+    failed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an endpoint, and to the letter what one then gets; with tokens, and the cost by the table of prices."""
+    (tmp_path / "prices.toml").write_text("[small]\ninput = 2\noutput = 10\n")
+    monkeypatch.setenv("BLAMESPAN_PRICES", str(tmp_path / "prices.toml"))
+    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
     [told] = [json.loads(line) for line in call("--dry-run", "--json", failed).stdout.splitlines()]
     text = call("--dry-run", failed).stdout
     with served({"say": verdict()}) as server:
@@ -56,7 +59,7 @@ def test_dry_run_prints_exactly_what_would_be_sent(failed: Path, monkeypatch: py
     assert all(message["content"] in text for message in asked["messages"])
     assert (told["asked"], told["whole"], told["prompts"]) == (True, True, VERSION)
     assert told["cost"] == pytest.approx((told["tokens"] * 2 + 4_096 * 10) / 1e6)
-    assert f"cost: {told['cost']:.4f} at most" in text
+    assert f"cost: ${told['cost']:.4f} at most" in text
 
 
 def test_dry_run_says_why_nothing_would_be_sent(failed: Path) -> None:

@@ -59,8 +59,8 @@ def test_variables_are_read(monkeypatch: pytest.MonkeyPatch, url: str, tmp_path:
         ("CONTEXT_TOKENS", "lots", "BLAMESPAN_JUDGE_CONTEXT_TOKENS must be a whole number from 4000"),
         ("BUDGET_TOKENS", "1e6", "BLAMESPAN_JUDGE_BUDGET_TOKENS must be a whole number from 0"),
         ("BUDGET_MONEY", "nan", "BLAMESPAN_JUDGE_BUDGET_MONEY must be a number of at least 0, got 'nan'"),
-        ("BUDGET_MONEY", "5", "BLAMESPAN_JUDGE_BUDGET_MONEY needs prices to count by, got none"),
-        ("BUDGET_MONEY_HOUR", "5", "BLAMESPAN_JUDGE_BUDGET_MONEY_HOUR needs prices to count by, got none"),
+        ("BUDGET_MONEY", "5", "BLAMESPAN_JUDGE_BUDGET_MONEY needs the price of 'small', got none"),
+        ("BUDGET_MONEY_HOUR", "5", "BLAMESPAN_JUDGE_BUDGET_MONEY_HOUR needs the price of 'small', got none"),
         ("DEADLINE_S", "soon", "BLAMESPAN_JUDGE_DEADLINE_S must be a number of at least 0, got 'soon'"),
     ],
 )

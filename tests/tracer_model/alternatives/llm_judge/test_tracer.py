@@ -224,7 +224,7 @@ def drip(listening: socket.socket) -> None:
     ("budget", "said"),
     [
         ({"budget_tokens": 13_000}, "the budget of 13,000 tokens is spent"),
-        ({"budget_money": 0.013, "price_in": 1.0, "price_out": 1.0}, "the budget of 0.013 is spent"),
+        ({"budget_money": 0.013, "price": (1e-6, 1e-6)}, "the budget of 0.013 is spent"),
     ],
 )
 def test_budget_is_never_passed(budget: dict[str, Any], said: str) -> None:

@@ -10,16 +10,18 @@ import pytest
 from click.testing import CliRunner
 
 import blamespan
+from blamespan import conventions as words
 from blamespan.cli import cli
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan.learning import LearnSettings
+from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
 from blamespan_collector.store import RunWriter
-from blamespan_lab.learn.campaign import Budget, Cost, Made
+from blamespan_lab.learn.campaign import Budget, Cost, Made, cost_of
 from blamespan_lab.learn.command import learn as learn_command
 from blamespan_lab.learn.folder import Done
 from blamespan_lab.learn.report import figures_of, lines_of
@@ -28,6 +30,7 @@ from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import WrittenFault
 from blamespan_tracer.heads import name_for_team
 from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+from tests.sdk.builders import span
 from tests.tracer_model.schemata.test_command import written
 
 AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
@@ -259,15 +262,26 @@ def test_recorded_sound_runs_teach_what_is_usual_without_a_label(
     assert sound.word == "no sign of failure"
 
 
-def test_money_is_a_bound_by_the_prices_of_what_is_read_and_written() -> None:
+def test_money_is_a_bound_by_the_table_of_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a million tokens read at 1 and a tenth written at 4 cost 0.9; a bound without prices is refused."""
-    budget = Budget.of(LearnSettings(max_cost=1.0, price_in=1.0, price_out=4.0))
-
-    assert not budget.is_spent(Cost(calls=10, tokens=600_000, written=100_000), minutes=900.0)
-    assert budget.is_spent(Cost(calls=10, tokens=700_000, written=200_000), minutes=0.0)
-    assert Budget.of(LearnSettings(minutes=2.0)).is_spent(Cost(), minutes=2.0)
-    with pytest.raises(ConfigError, match="a bound of 5 on money needs prices to count by, got none"):
+    (tmp_path / "prices.toml").write_text('["gpt-4o"]\ninput = 1\noutput = 4\n')
+    with pytest.raises(ConfigError, match="a bound of 5 US dollars needs a table of prices, got none"):
         blamespan.learn("teams:team", ["Add."], max_cost=5.0)
+    monkeypatch.setenv("BLAMESPAN_PRICES", str(tmp_path / "prices.toml"))
+    budget = Budget.of(LearnSettings(max_cost=1.0))
+
+    assert cost_of([chat("gpt-4o-2024-08-06", 500_000, 100_000)]) == Cost(1, 600_000, pytest.approx(0.9))
+    assert not budget.is_spent(cost_of([chat("gpt-4o", 500_000, 100_000)]), minutes=900.0)
+    assert budget.is_spent(cost_of([chat("gpt-4o", 500_000, 200_000)]), minutes=0.0)
+    assert not budget.is_spent(cost_of([chat("other", 0, 0)]), minutes=0.0)
+    with pytest.raises(ConfigError, match="a bound of 1 US dollars needs the price of each model, got none of one"):
+        budget.is_spent(cost_of([chat("gpt-4o", 1, 1), chat("other", 1, 1)]), minutes=0.0)
+    assert Budget.of(LearnSettings(minutes=2.0)).is_spent(Cost(), minutes=2.0)
+
+
+def chat(model: str, read: int, written: int) -> Span:
+    counts = {words.INPUT_TOKENS: read, words.OUTPUT_TOKENS: written, words.RESPONSE_MODEL: model}
+    return span(1, "chat", attributes={words.OPERATION: words.OPERATION_CHAT, **counts})
 
 
 def test_setting_that_is_not_known_is_refused_with_the_nearest() -> None:

@@ -86,8 +86,7 @@ class TokenBudget:
         total: Bound of all that the account holds.
         hourly: Bound of what it holds of the clock's present hour, UTC.
         per_run: Bound of what is asked about one run.
-        price_in: Of a million tokens of questions.
-        price_out: Of a million tokens of answers.
+        price: US dollars for a token of a question and a token of an answer.
         account: File that is shared; None for one that nobody else sees.
 
     Raises:
@@ -97,8 +96,7 @@ class TokenBudget:
     total: Bound = UNBOUNDED
     hourly: Bound = UNBOUNDED
     per_run: Bound = UNBOUNDED
-    price_in: float = 0.0
-    price_out: float = 0.0
+    price: tuple[float, float] = (0.0, 0.0)
     account: Path | None = None
     _database: sqlite3.Connection = field(init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -107,8 +105,8 @@ class TokenBudget:
         self._database = _open_account(self.account)
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """Price tokens."""
-        return (input_tokens * self.price_in + output_tokens * self.price_out) / 1e6
+        """Return what tokens cost in US dollars."""
+        return input_tokens * self.price[0] + output_tokens * self.price[1]
 
     @property
     def counts(self) -> Counter[str]:

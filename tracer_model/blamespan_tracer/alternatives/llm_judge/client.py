@@ -139,8 +139,7 @@ class JudgeClient:
             settings.total,
             settings.hourly,
             settings.per_run,
-            settings.price_in,
-            settings.price_out,
+            settings.price or (0.0, 0.0),
             settings.account,
         )
 

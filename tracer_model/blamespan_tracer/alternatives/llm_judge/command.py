@@ -92,7 +92,9 @@ def _print_question(run: RecordedRun, tracer: JudgeTracer, settings: JudgeSettin
     n_steps = len(run.trace.steps)
     click.echo("shown whole" if shown.is_whole else f"shown in full: {described['steps']} of {n_steps} steps")
     click.echo(f"tokens: {tokens:,} asked, estimated from above; {answer:,} answered at most{first_of}")
-    click.echo(f"cost: {cost:.4f} at most" if cost is not None else "cost: unknown, as no prices are set")
+    click.echo(
+        f"cost: ${cost:.4f} at most" if cost is not None else "cost: unknown, as no price is known of this model"
+    )
     for message in described["messages"]:
         click.echo(f"\n--- {message['role']}\n{message['content']}")
 
@@ -116,7 +118,8 @@ def _describe(run: RecordedRun, worth: Worth, shown: ShownRun | None, settings: 
     told = question.prompt(settings.taxonomy)
     tokens = estimated_tokens(told + question.document)
     n_questions = 1 if shown.is_whole else MOST_QUESTIONS
-    most = n_questions * (tokens * settings.price_in + settings.answer_tokens * settings.price_out) / 1e6
+    read, written = settings.price or (0.0, 0.0)
+    most = n_questions * (tokens * read + settings.answer_tokens * written)
     return {
         **described,
         "whole": shown.is_whole,
@@ -124,7 +127,7 @@ def _describe(run: RecordedRun, worth: Worth, shown: ShownRun | None, settings: 
         "questions": n_questions,
         "tokens": tokens,
         "answer_tokens": settings.answer_tokens,
-        "cost": most if settings.price_in or settings.price_out else None,
+        "cost": None if settings.price is None else most,
         "messages": [{"role": "system", "content": told}, {"role": "user", "content": question.document}],
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Self, TypeAlias, get_args
 
+from blamespan.analysis.spending import VARIABLE, price_of, prices_in_use
 from blamespan.errors import ConfigError
 from blamespan.tracers import DEFAULT_TRACER
 from blamespan_tracer.alternatives.cache_folder import cache_folder
@@ -27,7 +28,7 @@ class Bound:
 
     Attributes:
         tokens: Of questions and answers; None without a bound.
-        money: In the currency of the prices; likewise.
+        money: In US dollars; likewise.
     """
 
     tokens: int | None = None
@@ -54,8 +55,7 @@ class JudgeSettings:
         total: Most that the account may hold.
         hourly: Most that it may hold of one hour.
         per_run: Most that may be spent on one run.
-        price_in: Of a million tokens of questions.
-        price_out: Of a million tokens of answers.
+        price: US dollars for a token of a question and a token of an answer; None where no price is known.
         cache: Folder of kept answers; None without any.
         account: File in which several processes count together; None for counts of one tracer alone.
         deadline_s: Seconds that one call of `attribute` may take, over which runs go without an answer; None without.
@@ -71,8 +71,7 @@ class JudgeSettings:
     total: Bound = UNBOUNDED
     hourly: Bound = UNBOUNDED
     per_run: Bound = UNBOUNDED
-    price_in: float = 0.0
-    price_out: float = 0.0
+    price: tuple[float, float] | None = None
     cache: Path | None = None
     account: Path | None = None
     deadline_s: float | None = None
@@ -87,8 +86,9 @@ class JudgeSettings:
         Raises:
             ConfigError: if one is missing or wrong.
         """
+        endpoint = Endpoint.from_environment(JUDGE) if needs_endpoint or _read("URL") else Endpoint("", _read("MODEL"))
         settings = cls(
-            endpoint=Endpoint.from_environment(JUDGE) if needs_endpoint or _read("URL") else Endpoint("", "no model"),
+            endpoint=endpoint,
             taxonomy=_read_taxonomy(),
             embedded=_read_embedded(),
             least_gain=_read_number("LEAST_GAIN", 0.1, most=1.0) or 0.0,
@@ -98,8 +98,7 @@ class JudgeSettings:
             total=_read_bound(""),
             hourly=_read_bound("_HOUR"),
             per_run=_read_bound("_RUN"),
-            price_in=_read_number("PRICE_IN", 0.0) or 0.0,
-            price_out=_read_number("PRICE_OUT", 0.0) or 0.0,
+            price=price_of([endpoint.model], prices_in_use() or {}),
             cache=_read_cache(),
             account=Path(_read("ACCOUNT")).expanduser() if _read("ACCOUNT") else None,
             deadline_s=_read_number("DEADLINE_S"),
@@ -108,11 +107,10 @@ class JudgeSettings:
             settings = replace(settings, deadline_s=_read_deadline_of_driver())
         bounds = {"": settings.total, "_HOUR": settings.hourly, "_RUN": settings.per_run}
         in_money = [suffix for suffix, bound in bounds.items() if bound.money is not None]
-        if in_money and not (settings.price_in or settings.price_out):
+        if in_money and settings.price is None:
             raise ConfigError(
-                f"{JUDGE}_BUDGET_MONEY{in_money[0]} needs prices to count by, got none. Set {JUDGE}_PRICE_IN and "
-                f"{JUDGE}_PRICE_OUT to what a million tokens cost, or set a bound on tokens by "
-                f"BLAMESPAN_JUDGE_BUDGET_TOKENS{in_money[0]}"
+                f"{JUDGE}_BUDGET_MONEY{in_money[0]} needs the price of {endpoint.model!r}, got none. Set {VARIABLE} to "
+                f"a table of prices that has it, or set a bound on tokens by {JUDGE}_BUDGET_TOKENS{in_money[0]}"
             )
         return settings
 

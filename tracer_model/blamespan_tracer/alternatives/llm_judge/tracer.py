@@ -148,9 +148,9 @@ class JudgeTracer:
         parts += [f"{count[name]:,} {phrase}" for name, phrase in _COUNT_PHRASES.items() if count[name]]
         guessed = f", {count['estimated']:,} of them estimated" if count["estimated"] else ""
         parts.append(f"{count['input']:,} tokens asked and {count['output']:,} answered{guessed}")
-        if self._settings.price_in or self._settings.price_out:
+        if self._settings.price is not None:
             bound = self._settings.total.money
-            parts.append(f"cost {spent:.4f}{f' of {bound:g}' if bound is not None else ''}")
+            parts.append(f"cost ${spent:.4f}{f' of ${bound:g}' if bound is not None else ''}")
         if reserved := count["held_input"] + count["held_output"]:
             parts.append(f"{reserved:,} tokens held back for questions whose end is not known")
         if self.first is not None:
