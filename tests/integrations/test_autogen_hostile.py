@@ -113,16 +113,6 @@ async def test_message_that_cannot_be_read_says_so(recorder: SpanRecorder) -> No
     ]
 
 
-async def test_what_was_cut_says_so(recorder: SpanRecorder) -> None:
-    """A content over the limit is marked, with the length it had."""
-    await Says("says", CONTENTS["10 MB"]).run(task="go")
-
-    span = only(recorder, "invoke_agent says")
-    assert span.attributes[words.TRUNCATED] == (words.OUTPUT_MESSAGES,)
-    [length] = span.attributes[words.ORIGINAL_BYTES]  # type: ignore[misc]
-    assert 10_000_000 < length < 10_001_000  # type: ignore[operator]
-
-
 async def test_tool_that_returns_an_exception_has_failed(recorder: SpanRecorder) -> None:
     """An exception given back instead of raised is the tool's error; the agent goes on with its text, as ever."""
 

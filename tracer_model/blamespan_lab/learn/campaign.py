@@ -80,8 +80,8 @@ class Budget:
         """
         if self.usd is not None and cost.usd is None:
             raise ConfigError(
-                f"a bound of {self.usd:g} US dollars needs the price of each model, got none of one that was asked. Add "
-                "it to the table that BLAMESPAN_PRICES names, or give a bound on --tokens"
+                f"a bound of {self.usd:g} US dollars needs the price of each model, got none of one that was asked. "
+                "Add it to the table that BLAMESPAN_PRICES names, or give a bound on --tokens"
             )
         spent = (self.tokens, cost.tokens), (self.minutes, minutes), (self.usd, cost.usd or 0.0)
         return any(limit is not None and value >= limit for limit, value in spent)
