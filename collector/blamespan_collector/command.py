@@ -22,7 +22,7 @@ from blamespan.plugins import plugins, require
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
 from blamespan_collector.options import SettingsHelp, folder_of, folder_options, options, settings_of, shown
-from blamespan_collector.status import OUTCOME_HEADS, SCHEMATA_FILE, STEP_HEADS, USUAL_COURSE_FILE
+from blamespan_collector.status import JUDGE_HEADS, OUTCOME_HEADS, SCHEMATA_FILE, STEP_HEADS, USUAL_COURSE_FILE
 
 if TYPE_CHECKING:
     from blamespan_collector.delivering.resending import Resend
@@ -71,11 +71,8 @@ def _use_files_beside(store: Path | None) -> None:
     """
     if store is None:
         return
-    for variable, heads in {"BLAMESPAN_OUTCOME_HEAD": OUTCOME_HEADS, "BLAMESPAN_STEP_HEAD": STEP_HEADS}.items():
-        if any(store.parent.glob(heads)):
-            os.environ.setdefault(variable, str(store.parent))
-    if (usual := store.parent / USUAL_COURSE_FILE).exists():
-        os.environ.setdefault("BLAMESPAN_USUAL_COURSE", str(usual))
+    if any(any(store.parent.glob(files)) for files in (OUTCOME_HEADS, STEP_HEADS, JUDGE_HEADS, USUAL_COURSE_FILE)):
+        os.environ.setdefault("BLAMESPAN_LEARNT", str(store.parent))
     os.environ.setdefault("BLAMESPAN_SCHEMATA", str(store.parent / SCHEMATA_FILE))
 
 

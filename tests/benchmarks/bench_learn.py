@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from random import Random
+from shutil import copyfile
 from tempfile import TemporaryDirectory
 
 import click
@@ -51,11 +52,7 @@ from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 from blamespan_tracer.step_head import STEP_HEAD_FILE
 
 PLACES = (Path(__file__).resolve().parents[2] / "examples" / "learn", Path(__file__).parent / "learn_teams")
-VARIABLES = {
-    USUAL_COURSE_FILE: "BLAMESPAN_USUAL_COURSE",
-    STEP_HEAD_FILE: "BLAMESPAN_STEP_HEAD",
-    OUTCOME_HEAD_FILE: "BLAMESPAN_OUTCOME_HEAD",
-}
+LEARNT_FILES = (USUAL_COURSE_FILE, STEP_HEAD_FILE, OUTCOME_HEAD_FILE)
 ABSENCES = ("mast:FM-2.4", "mast:FM-3.1", "mast:FM-3.2")
 """What is not there: a fact, the rest of the run, a check."""
 
@@ -168,7 +165,7 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
     sound = [done for done in (*made.of("clean"), *made.of("harmless")) if done.succeeded]
     kinds = {kind for done in failed if (kind := _kind(done)) in ABSENCES}
     clean = [done for done in sound if done.what == "clean"]
-    before, usual, after = AutoTracer.bundled(), _use(folder, (USUAL_COURSE_FILE,)), _use(folder, tuple(VARIABLES))
+    before, usual, after = AutoTracer.bundled(), _use(folder, (USUAL_COURSE_FILE,)), _use(folder, LEARNT_FILES)
     named = {tracer: _named(tracer, failed, runs) for tracer in (before, usual, after)}
     told = {tracer: _called_failed(tracer, failed, runs) for tracer in (before, usual, after)}
     agents = [runs[done.trace_id].trace.steps[done.decisive or 0].agent for done in failed]
@@ -277,9 +274,12 @@ def measure_recorded(path: Path) -> str:
 
 def _use(folder: Path, names: Sequence[str]) -> AutoTracer:
     """Make the tracer with some of what was learnt, where that is better."""
-    for name, variable in VARIABLES.items():
-        is_used = name in names and (folder / name).exists()
-        os.environ[variable] = str(folder / name) if is_used else "none"
+    used = folder / "-".join(["used", *names])
+    used.mkdir(exist_ok=True)
+    for name in names:
+        if (folder / name).exists():
+            copyfile(folder / name, used / name)
+    os.environ["BLAMESPAN_LEARNT"] = str(used)
     return AutoTracer.in_use()
 
 

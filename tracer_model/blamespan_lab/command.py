@@ -50,7 +50,7 @@ _BATCH_RUNS = 50
     "--outcomes", is_flag=True, help="Instead of a recipe: learn which runs failed, from --data or the store."
 )
 @click.option(
-    "--out", type=_PATH, help="Run directory, below runs/ by default; without a recipe the file, beside the store."
+    "--out", type=_PATH, help="Run directory, below runs/ by default; without a recipe the folder, beside the store."
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
 @click.option(
@@ -221,7 +221,8 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         )
     agreed = [known for run, about in labelled if (known := agreed_run(run, about)) is not None]
     head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()), seed=seed)
-    path = out or folder / (name_for_team(STEP_HEAD_FILE, head.figures["agents"]) if data is None else STEP_HEAD_FILE)
+    named = name_for_team(STEP_HEAD_FILE, head.figures["agents"]) if data is None else STEP_HEAD_FILE
+    path = (out or folder) / named
     digest = head.save(path)
     click.echo(f"labels    {figures.n} failures, agreed on and found among the runs")
     for title, step, (low, high), agent in (
@@ -233,7 +234,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         f"changed   {figures.mended} mended, {figures.broken} broken; each run by a head that has not seen its task"
     )
     click.echo(f"written   {path} ({digest})")
-    _say_whether_used(path, "BLAMESPAN_STEP_HEAD", is_better=head.is_better, is_in_store=data is None and out is None)
+    _say_whether_used(path, is_better=head.is_better, is_in_store=data is None and out is None)
     if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip():
         _learn_combination(agreed, None if data is None and out is None else path.parent, folder, seed)
 
@@ -269,7 +270,7 @@ def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Pa
         f"judge alone {figures.judge:.1f} %, by the stated weights {figures.stated:.1f} %"
     )
     click.echo(f"written   {path} ({digest})")
-    _say_whether_used(path, "BLAMESPAN_JUDGE_HEAD", is_better=head.is_better, is_in_store=out is None)
+    _say_whether_used(path, is_better=head.is_better, is_in_store=out is None)
 
 
 def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None, seed: int) -> None:
@@ -295,7 +296,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     )
     head, figures = learn_head(known, seed=seed)
     team = head.figures["agents"]
-    path = out or folder / (name_for_team(OUTCOME_HEAD_FILE, team) if data is None else OUTCOME_HEAD_FILE)
+    path = (out or folder) / (name_for_team(OUTCOME_HEAD_FILE, team) if data is None else OUTCOME_HEAD_FILE)
     digest = head.save(path)
     click.echo(f"runs      {figures.n_failed} failed and {figures.n_sound} sound")
     click.echo(f"head      AUC {figures.head:.3f} ({figures.head_interval[0]:.3f} to {figures.head_interval[1]:.3f}), "
@@ -303,9 +304,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     click.echo(f"tracer    AUC {figures.tracer:.3f} by itself; the head gains {figures.gain_interval[0]:+.3f} to "
                f"{figures.gain_interval[1]:+.3f}")  # fmt: skip
     click.echo(f"written   {path} ({digest})")
-    _say_whether_used(
-        path, "BLAMESPAN_OUTCOME_HEAD", is_better=figures.is_better, is_in_store=data is None and out is None
-    )
+    _say_whether_used(path, is_better=figures.is_better, is_in_store=data is None and out is None)
 
 
 def _runs_to_learn_from(data: Path | None) -> tuple[list[RecordedRun], Path]:
@@ -326,14 +325,14 @@ def _find_labels(labels_file: Path, folder: Path) -> Path:
     return folder / LABELS_FILE if is_elsewhere else labels_file
 
 
-def _say_whether_used(head: Path, variable: str, *, is_better: bool, is_in_store: bool) -> None:
+def _say_whether_used(head: Path, *, is_better: bool, is_in_store: bool) -> None:
     """Say on stderr who uses a head that was learnt, and from when on."""
     if not is_better:
         click.echo("It is not measurably better, so the tracer does not use it. Label or record more runs", err=True)
     elif is_in_store:
         click.echo("The collector uses it from its next start on", err=True)
     else:
-        click.echo(f"Use it with: {variable}={head} blamespan analyze TRACES", err=True)
+        click.echo(f"Use it with: BLAMESPAN_LEARNT={head.parent} blamespan analyze TRACES", err=True)
 
 
 def _run_folder(name: str) -> Path:

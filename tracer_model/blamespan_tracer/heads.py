@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ from blamespan.trace import MessageActionTrace
 from blamespan_tracer.weights_file import read_weights
 
 _log = logging.getLogger(__name__)
+
+
+LEARNT: Final = "BLAMESPAN_LEARNT"
+"""Names the folder of what was learnt of teams, heads and usual courses, or one such file; `none` for nothing."""
 
 
 class Head(Protocol):
@@ -75,12 +79,11 @@ def load_head(
         ) from error
 
 
-def load_in_use(variable: str, files: str, load: Callable[[Path], _HeadT]) -> tuple[_HeadT, ...]:
-    """Load the head that a variable of the environment names, else those beside this user's store.
+def load_in_use(files: str, load: Callable[[Path], _HeadT]) -> tuple[_HeadT, ...]:
+    """Load the heads of one kind in the folder that `BLAMESPAN_LEARNT` names, else those beside this user's store.
 
     Args:
-        variable: Its name; its value is a file, a folder of heads, or `none`, which turns heads off.
-        files: Pattern of their names in a folder.
+        files: Pattern of the kind's file names.
         load: Reads a file, and raises `TracerUnavailable` where it is missing or damaged.
 
     Returns:
@@ -88,15 +91,22 @@ def load_in_use(variable: str, files: str, load: Callable[[Path], _HeadT]) -> tu
         of another version is logged, and left out.
 
     Raises:
-        TracerUnavailable: if the file that is named is missing or damaged.
+        TracerUnavailable: if nothing is where the variable points, or the file that it names is damaged.
     """
-    named = os.environ.get(variable, "").strip()
+    named = os.environ.get(LEARNT, "").strip()
     if named.lower() == "none":
         return ()
     path = Path(named).expanduser() if named else _find_store_folder()
     if path is None:
         return ()
-    heads = _load_all(path, files, load) if path.is_dir() or not named else [load(path)]
+    if named and not path.exists():
+        raise TracerUnavailable(
+            f"expected {LEARNT} to name a folder of what `blamespan learn` learnt, a file in it, or none, got {named!r}"
+        )
+    is_folder = path.is_dir() or not named
+    if not is_folder and not path.match(files):
+        return ()
+    heads = _load_all(path, files, load) if is_folder else [load(path)]
     return tuple(head for head in heads if head.is_better)
 
 

@@ -30,7 +30,6 @@ from blamespan_tracer.weights_file import write_weights
 OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
 """Name of the file of a head; beside the collector's store each team has its own, see `name_for_team`."""
 
-_VARIABLE: Final = "BLAMESPAN_OUTCOME_HEAD"
 _FILES: Final = "outcomes*.safetensors"
 _FORMAT: Final = "blamespan-outcomes-1"
 
@@ -228,9 +227,9 @@ _HABITS_SIZE: Final = np.float32(0.3)
 
 
 def outcome_heads_in_use() -> tuple[OutcomeHead, ...]:
-    """Load what `BLAMESPAN_OUTCOME_HEAD` names, else the heads beside the store; see `load_in_use`.
+    """Load the heads in use, those that `BLAMESPAN_LEARNT` names or those beside the store: see `load_in_use`.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_VARIABLE, _FILES, OutcomeHead.load)
+    return load_in_use(_FILES, OutcomeHead.load)

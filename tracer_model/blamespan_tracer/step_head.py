@@ -32,7 +32,6 @@ from blamespan_tracer.weights_file import write_weights
 STEP_HEAD_FILE: Final = "steps.safetensors"
 """Name of the file of a head; beside the collector's store each team has its own, see `name_for_team`."""
 
-_VARIABLE: Final = "BLAMESPAN_STEP_HEAD"
 _FILES: Final = "steps*.safetensors"
 _FORMAT: Final = "blamespan-steps-3"
 _LEAST_SHARE: Final = 1e-3
@@ -202,9 +201,9 @@ class StepHead:
 
 
 def step_heads_in_use() -> tuple[StepHead, ...]:
-    """Load what `BLAMESPAN_STEP_HEAD` names, else the heads beside the store; see `load_in_use`.
+    """Load the heads in use, those that `BLAMESPAN_LEARNT` names or those beside the store: see `load_in_use`.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_VARIABLE, _FILES, StepHead.load)
+    return load_in_use(_FILES, StepHead.load)

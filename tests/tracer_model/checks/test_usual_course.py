@@ -183,7 +183,7 @@ def test_courses_survive_their_file_and_a_damaged_one_is_said(
     other = UsualCourse(("ada",), (), 20, ())
     UsualCourses((course,)).adding(UsualCourses((other,))).save(path)
     again = UsualCourses.load(path)
-    monkeypatch.setenv("BLAMESPAN_USUAL_COURSE", str(path))
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(path))
 
     assert again.teams == (course, other)
     assert again.adding(UsualCourses((course,))).teams == (other, course)
@@ -191,5 +191,5 @@ def test_courses_survive_their_file_and_a_damaged_one_is_said(
     path.write_text('{"format": "blamespan-usual-0"}')
     with pytest.raises(TracerUnavailable, match=r"got .*blamespan-usual-0.*Learn it again: blamespan learn"):
         usual_courses_in_use()
-    monkeypatch.setenv("BLAMESPAN_USUAL_COURSE", "none")
+    monkeypatch.setenv("BLAMESPAN_LEARNT", "none")
     assert usual_courses_in_use() is None

@@ -18,12 +18,8 @@ from blamespan_tracer.step_head import STEP_HEAD_FILE
 if TYPE_CHECKING:
     from blamespan_lab.learn.language_model import TaughtModel
 
-_USES = {
-    USUAL_COURSE_FILE: ("what is usual", "BLAMESPAN_USUAL_COURSE"),
-    STEP_HEAD_FILE: ("steps", "BLAMESPAN_STEP_HEAD"),
-    OUTCOME_HEAD_FILE: ("outcomes", "BLAMESPAN_OUTCOME_HEAD"),
-}
-"""What each file that learning writes is for, and which variable names it."""
+_USES = {USUAL_COURSE_FILE: "what is usual", STEP_HEAD_FILE: "steps", OUTCOME_HEAD_FILE: "outcomes"}
+"""What each file that learning writes is for."""
 _MOST_NAMED = 5
 _FEW_TASKS = 15
 _ENOUGH = 60
@@ -237,9 +233,9 @@ def _say_cost(runs: Mapping[str, Any] | None, seconds: float) -> str:
 def _say_use(better: Sequence[str], place: Path | None, folder: Path) -> str:
     if not better:
         return "nothing: it is not measurably better than the tracer by itself"
-    named = " and ".join(_USES[name][0] for name in better)
+    named = " and ".join(_USES[name] for name in better)
     if place is None:
-        return f"{named}, where you say so: " + " ".join(f"{_USES[name][1]}={folder / name}" for name in better)
+        return f"{named}, where you say so: BLAMESPAN_LEARNT={folder}"
     return f"{named}, from now on: analyze, embedded programs, the collector at its next start ({place})"
 
 

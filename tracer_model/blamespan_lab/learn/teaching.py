@@ -287,7 +287,7 @@ def _put_into_use(folder: Path, files: Sequence[str]) -> Path:
     except OSError as error:
         raise BlamespanError(
             f"expected room for {files!r} in {str(place)!r}, got {error.strerror or error}. What was learnt is in "
-            f"{str(folder)!r}: use it with BLAMESPAN_STEP_HEAD={folder / STEP_HEAD_FILE}"
+            f"{str(folder)!r}: use it with BLAMESPAN_LEARNT={folder}"
         ) from error
     return place
 

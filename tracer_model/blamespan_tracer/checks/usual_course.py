@@ -37,7 +37,6 @@ MOST_EXCEPTIONS: Final = 0.01
 PREFIX: Final = "usual-"
 """Of the names of the checks."""
 
-_VARIABLE: Final = "BLAMESPAN_USUAL_COURSE"
 _FORMAT: Final = "blamespan-usual-1"
 _TRUST = 0.9
 _MOST_FIELDS = 30
@@ -242,12 +241,12 @@ _CHECKS: Final[Mapping[Kind, tuple[str, str]]] = {
 
 
 def usual_courses_in_use() -> UsualCourses | None:
-    """Load the courses that `BLAMESPAN_USUAL_COURSE` names, else those beside the store; None where there are none.
+    """Load the courses that `BLAMESPAN_LEARNT` names, else those beside the store; None where there are none.
 
     Raises:
         TracerUnavailable: if the file that is named is missing or damaged.
     """
-    return next(iter(load_in_use(_VARIABLE, USUAL_COURSE_FILE, UsualCourses.load)), None)
+    return next(iter(load_in_use(USUAL_COURSE_FILE, UsualCourses.load)), None)
 
 
 def learn_usual_course(traces: Iterable[MessageActionTrace]) -> UsualCourse | None:

@@ -128,7 +128,7 @@ def test_each_team_has_a_head_of_its_own(
     listed = CliRunner().invoke(cli, ["status"]).output
     with monkeypatch.context() as elsewhere_set:  # as the collector does
         elsewhere_set.setenv("BLAMESPAN_STORE", "none")
-        elsewhere_set.setenv("BLAMESPAN_STEP_HEAD", str(tmp_path))
+        elsewhere_set.setenv("BLAMESPAN_LEARNT", str(tmp_path))
         by_folder = load_tracer("auto").attribute(runs)
     (tmp_path / name_for_team(STEP_HEAD_FILE, others)).unlink()
     one = load_tracer("auto").attribute(runs)

@@ -99,7 +99,7 @@ def test_file_is_read_back_and_used_where_it_is_better(tmp_path: Path, monkeypat
     head, _ = learn_combination(answers_of(JUDGES["always another step"], FAILURES, 0))
     path = tmp_path / "judge.safetensors"
     digest = head.save(path)
-    monkeypatch.setenv("BLAMESPAN_JUDGE_HEAD", str(path))
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(path))
 
     [read] = combinations_in_use()
     assert (read.digest, read.weights.tolist(), read.accuracy) == (digest, head.weights.tolist(), head.accuracy)
@@ -197,10 +197,10 @@ def test_labels_fit_the_judge_where_one_is_set(tmp_path: Path, monkeypatch: pyte
             "--data",
             str(traces),
             "--out",
-            str(tmp_path / "s.safetensors"),
+            str(tmp_path / "learnt"),
         ]
         done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
 
     assert "judge     24 questions to small" in done.stdout
     assert "the judge alone 100.0 %" in done.stdout
-    assert Combination.load(tmp_path / "judge.safetensors").accuracy > 0.9
+    assert Combination.load(tmp_path / "learnt" / "judge.safetensors").accuracy > 0.9

@@ -85,7 +85,7 @@ def test_head_that_learns_nothing_is_not_used(
     head, figures = learn_head(read_outcomes(_runs(is_told=False), tracer))
     path = tmp_path / "outcomes.safetensors"
     head.save(path)
-    monkeypatch.setenv("BLAMESPAN_OUTCOME_HEAD", str(path))
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(path))
 
     assert not figures.is_better
     assert outcome_heads_in_use() == ()
@@ -161,7 +161,7 @@ def test_damaged_head_is_named(content: bytes, tmp_path: Path, monkeypatch: pyte
     """A file that is no head is refused with its path and what to do."""
     path = tmp_path / "outcomes.safetensors"
     path.write_bytes(content)
-    monkeypatch.setenv("BLAMESPAN_OUTCOME_HEAD", str(path))
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(path))
 
     with pytest.raises(TracerUnavailable, match=r"outcomes\.safetensors.*train --outcomes"):
         outcome_heads_in_use()

@@ -31,6 +31,7 @@ from blamespan_lab.train.step_head import (
 from blamespan_tracer.auto.step_prior import StepPrior
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
+from blamespan_tracer.outcome_head import outcome_heads_in_use
 from blamespan_tracer.step_head import KindHead, StepHead, name_features, step_heads_in_use
 from tests.collector.fakes import request
 
@@ -224,7 +225,7 @@ def test_labels_without_a_pattern_change_nothing(
     head, figures = learn_step_head(read_steps([_run(number, step=draws.randrange(6)) for number in range(40)], tracer))
     path = tmp_path / "steps.safetensors"
     head.save(path)
-    monkeypatch.setenv("BLAMESPAN_STEP_HEAD", str(path))
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(path))
 
     assert not figures.is_better
     assert step_heads_in_use() == ()
@@ -272,12 +273,28 @@ def test_damaged_head_is_named(content: bytes, tmp_path: Path, monkeypatch: pyte
     """A file that is no head is refused with its path and what to do; `none` turns it off."""
     path = tmp_path / "steps.safetensors"
     path.write_bytes(content)
-    monkeypatch.setenv("BLAMESPAN_STEP_HEAD", str(path))
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(path))
 
     with pytest.raises(TracerUnavailable, match=r"steps\.safetensors.*train --labels"):
         step_heads_in_use()
-    monkeypatch.setenv("BLAMESPAN_STEP_HEAD", "none")
+    monkeypatch.setenv("BLAMESPAN_LEARNT", "none")
     assert step_heads_in_use() == ()
+
+
+def test_what_was_learnt_is_one_folder(
+    learnt: tuple[StepHead, StepFigures], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One variable names the folder, or one file of it; where nothing is, that is said."""
+    learnt[0].save(tmp_path / "steps-1a2b3c4d.safetensors")
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(tmp_path))
+    assert (len(step_heads_in_use()), outcome_heads_in_use()) == (1, ())
+
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(tmp_path / "steps-1a2b3c4d.safetensors"))
+    assert (len(step_heads_in_use()), outcome_heads_in_use()) == (1, ())
+
+    monkeypatch.setenv("BLAMESPAN_LEARNT", str(tmp_path / "elsewhere"))
+    with pytest.raises(TracerUnavailable, match="expected BLAMESPAN_LEARNT to name a folder of what .*elsewhere"):
+        step_heads_in_use()
 
 
 def test_labels_teach_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ from blamespan_tracer.weights_file import write_weights
 JUDGE_HEAD_FILE: Final = "judge.safetensors"
 """Name of the file of a fitted combination; beside the collector's store each team has its own."""
 
-_VARIABLE: Final = "BLAMESPAN_JUDGE_HEAD"
 _FILES: Final = "judge*.safetensors"
 _FORMAT: Final = "blamespan-judge-1"
 
@@ -134,12 +133,12 @@ often where it quotes what does not stand in its step."""
 
 
 def combinations_in_use() -> tuple[Combination, ...]:
-    """Load what `BLAMESPAN_JUDGE_HEAD` names, else the heads beside the store; see `load_in_use`.
+    """Load the heads in use, those that `BLAMESPAN_LEARNT` names or those beside the store: see `load_in_use`.
 
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_VARIABLE, _FILES, Combination.load)
+    return load_in_use(_FILES, Combination.load)
 
 
 _SURENESS: Final = (2.0, 0.54, -1.41)
