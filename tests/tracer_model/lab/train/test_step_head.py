@@ -293,7 +293,7 @@ def test_what_was_learnt_is_one_folder(
     assert (len(step_heads_in_use()), outcome_heads_in_use()) == (1, ())
 
     monkeypatch.setenv("BLAMESPAN_LEARNT", str(tmp_path / "elsewhere"))
-    with pytest.raises(TracerUnavailable, match="expected BLAMESPAN_LEARNT to name a folder of what .*elsewhere"):
+    with pytest.raises(TracerUnavailable, match=r"expected BLAMESPAN_LEARNT to name a folder of what .*elsewhere"):
         step_heads_in_use()
 
 
