@@ -190,6 +190,22 @@ assert not {"torch", "lightgbm"} & {*sys.modules}, "imported"
     assert done.returncode == 0, done.stderr
 
 
+def test_tracer_needs_nothing_of_the_collector() -> None:
+    """With `blamespan[model]` alone the default tracer judges: what a store would bring is left out."""
+    done = python("""
+import sys
+for package in ("grpc", "httpx", "orjson", "platformdirs", "prometheus_client", "starlette", "uvicorn"):
+    sys.modules[package] = None  # what an import finds where the package is not installed
+from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.tracers import load_tracer
+step = Step(0, "1" * 16, "ada", "message", "2 + 2 = 5")
+run = MessageActionTrace("1" * 32, "Add.", (step,), (Agent("ada"),), "failed")
+assert load_tracer("auto").attribute([run])[0].decisive_step == 0
+""")
+
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("package", "arguments", "extra"),
     [
