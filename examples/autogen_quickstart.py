@@ -1,4 +1,4 @@
-"""An AutoGen team whose spans say who is to blame. Needs: pip install 'blamespan[demo]'."""
+"""An AutoGen team whose spans say who is to blame. Needs: README's install."""
 
 import asyncio
 

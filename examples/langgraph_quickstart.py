@@ -1,4 +1,4 @@
-"""A LangGraph graph whose spans say who is to blame. Needs: pip install 'blamespan[langgraph,collector,model]'."""
+"""A LangGraph graph whose spans say who is to blame. Needs: README's install."""
 
 from langchain_core.language_models.fake_chat_models import FakeListChatModel  # stands in for your model
 from langgraph.graph import START, MessagesState, StateGraph

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 
 import click
@@ -128,7 +129,8 @@ def _print_runs(out: Path) -> None:
         console.print()
         print_run(console, title, trace, without_idle_suspects(verdict), every=True)
     console.print(f"\nThe annotated spans lie in {out}, one trace per line (OTLP-JSON). Look at them again with:")
-    console.print(f"  blamespan analyze {out}")
+    program = "blamespan" if which("blamespan") else sys.argv[0]  # `scripts/demo` installs into no environment in use
+    console.print(f"  {program} analyze {out}")
 
 
 def _annotated_runs(out: Path) -> Iterator[Run]:
