@@ -1,10 +1,17 @@
-"""A package that offers a faulty entry point, installed for one test."""
+"""A package that offers a faulty entry point, and checks that cannot be run; for one test."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from blamespan.errors import ConfigError
+from blamespan.trace import MessageActionTrace
+
+NOT_CHECKED = "Checks could not be run: a <b>faulty</b> check"
+"""What is shown after `break_checks`."""
 
 
 def install_package(folder: Path, monkeypatch: pytest.MonkeyPatch, group: str, code: str) -> None:
@@ -20,3 +27,12 @@ def install_package(folder: Path, monkeypatch: pytest.MonkeyPatch, group: str, c
     (folder / f"{module}.py").write_text(code)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+def break_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an installed check be faulty, so that each part that checks runs raises."""
+
+    def refuse(trace: MessageActionTrace) -> NoReturn:
+        raise ConfigError("a <b>faulty</b> check")
+
+    monkeypatch.setattr("blamespan.analysis.showing.findings.find_part", lambda name, logger, absence: refuse)
