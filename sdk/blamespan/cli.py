@@ -13,7 +13,7 @@ from typing import NoReturn, cast
 import click
 
 from blamespan._version import __version__
-from blamespan.errors import BlamespanError, ConfigError, MissingExtra
+from blamespan.errors import BlamespanError, ConfigError
 from blamespan.plugins import load_entry, missing_extra, plugins
 
 _COMMANDS = "blamespan.commands"
@@ -70,10 +70,8 @@ class _Commands(SuggestingGroup):
             return None
         try:
             return cast(click.Command, load_entry(entry))
-        except MissingExtra as missing:
-            return _unavailable(cmd_name, str(missing))
-        except ImportError as error:  # one broken package must not take the other commands with it
-            return _unavailable(cmd_name, f"{cmd_name!r} of {entry.value!r} cannot be loaded: {error}")
+        except BlamespanError as error:  # one broken package must not take the other commands with it
+            return _unavailable(cmd_name, error)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands below their headings; those of other packages come last."""
@@ -96,12 +94,13 @@ class _Commands(SuggestingGroup):
         return _LAB_COMMANDS if self.name == "lab" else _COMMANDS
 
 
-def _unavailable(name: str, reason: str) -> click.Command:
+def _unavailable(name: str, error: BlamespanError) -> click.Command:
     def refuse(**_: object) -> None:
-        raise MissingExtra(reason)
+        raise error
 
     argument = click.Argument(["args"], nargs=-1, type=click.UNPROCESSED)
     settings = {"ignore_unknown_options": True}
+    reason = str(error)
     return click.Command(
         name, callback=refuse, params=[argument], help=reason, short_help=reason, context_settings=settings
     )

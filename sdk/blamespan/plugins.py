@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from blamespan.errors import ConfigError, MissingExtra
+from blamespan.errors import BlamespanError, ConfigError, MissingExtra
 
 PARTS = {
     "agent_framework_hooks": "blamespan_integrations.interception.agent_framework:AgentFrameworkHooks",
@@ -90,8 +90,8 @@ def load_plugin(group: str, name: str) -> Any:
     """Load the object behind entry point *name* of *group*.
 
     Raises:
-        ConfigError: if nobody offers it.
-        MissingExtra: if importing it needs a package that is not installed.
+        ConfigError: if nobody offers it, or it cannot be imported.
+        MissingExtra: if importing it needs a package of an extra of ours that is not installed.
     """
     offered = plugins(group)
     if name not in offered:
@@ -105,7 +105,7 @@ def load_part(name: str) -> Any:
     Raises:
         MissingExtra: if importing it needs a package that is not installed.
     """
-    return load_entry(EntryPoint(name, PARTS[name], "parts"))
+    return _load(EntryPoint(name, PARTS[name], "parts"))
 
 
 @cache
@@ -128,11 +128,44 @@ def find_part(name: str, logger: logging.Logger, absence: str) -> Any:
 
 
 def load_entry(entry: EntryPoint) -> Any:
-    """Load *entry*, turning a missing package into the `pip install` that brings it.
+    """Load *entry*; what importing it raises becomes a sentence that says whose mistake it is, and what to do.
 
     Raises:
-        MissingExtra: if importing it needs a package that is not installed.
+        ConfigError: if it cannot be imported.
+        MissingExtra: if importing it needs a package of an extra of ours that is not installed.
     """
+    try:
+        return _load(entry)
+    except MissingExtra:
+        raise
+    except Exception as error:  # a third party's module raises anything
+        raise broken_entry(entry, error) from error
+
+
+def broken_entry(entry: EntryPoint, reason: Exception | str) -> ConfigError:
+    """Make the error that names a faulty entry point and its package, and what to do about it.
+
+    Args:
+        entry: Whose object cannot be loaded, or is not what its group asks for.
+        reason: What was raised, or what was expected and what came.
+    """
+    if isinstance(reason, Exception):
+        kind = "" if isinstance(reason, BlamespanError) else f"{type(reason).__name__}: "
+        reason = f"{kind}{' '.join(str(reason).split())}"
+    package = "a package" if entry.dist is None else f"the package {entry.dist.name!r}"
+    cure = "Mend that package, or uninstall it"
+    if entry.value.startswith("blamespan"):
+        cure = "Install that package again, with what it needs"
+    elif entry.dist is not None:
+        cure += f" with: pip uninstall {entry.dist.name}"
+    return ConfigError(
+        f"the entry point {entry.name!r} of {entry.group}, which is {entry.value!r} of {package}, "
+        f"cannot be used: {reason.rstrip('.')}. {cure}"
+    )
+
+
+def _load(entry: EntryPoint) -> Any:
+    """Load *entry*, turning a missing package into the `pip install` that brings it."""
     try:
         return entry.load()
     except ModuleNotFoundError as error:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from opentelemetry import trace
@@ -26,6 +27,7 @@ from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.settings import Limits
 from tests.collector.embedded_program import EmbeddedProgram, run_python
 from tests.collector.fakes import FirstStepTracer, SlowTracer
+from tests.sdk.broken_packages import install_package
 from tests.sdk.malformed_verdicts import BAD_TASK
 
 NOW = Limits(quiet_s=0, idle_s=0.3)
@@ -177,6 +179,23 @@ def test_missing_tracer_is_one_error_and_costs_no_span(program: Make, caplog: py
     assert len(errors) == 1
     assert "'nonesuch'" in errors[0]
     assert "'nonesuch'" in str((exported[2].attributes or {})[words.ABSTAINED])
+
+
+def test_faulty_check_is_one_error_and_costs_no_span(
+    program: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The program goes on; the entry point and its package are named once."""
+    install_package(tmp_path, monkeypatch, "blamespan.checks", "import nosuch")
+    here = program(tracer=None, tracer_name="checks")
+    here.run()
+    here.run()
+    exported = here.exported(6)
+
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(exported) == 6
+    assert len(errors) == 1
+    assert "'ours' of blamespan.checks" in errors[0]
+    assert errors[0].endswith("pip uninstall acme-rules")
 
 
 def test_trace_whose_verdict_cannot_be_written_goes_out_as_it_came(

@@ -19,6 +19,7 @@ from blamespan_collector.store import RunStore, RunWriter
 from tests.collector.documents import HOSTILE, OURS, Document
 from tests.collector.fakes import request
 from tests.collector.paging import RUN, LastStepsTracer, annotated, asking, got, make_newer, stored
+from tests.sdk.broken_packages import NOT_CHECKED, break_checks
 from tests.sdk.talks import talk
 
 
@@ -84,6 +85,17 @@ async def test_run_page_shows_what_happened(talked: RunStore) -> None:
     assert {"#step-0", "#step-1", "#step-2"} <= set(page.links)
     assert answer.text.count("<path d=") == 2
     assert "breaks sum-holds" in said
+
+
+async def test_run_page_says_why_no_check_could_be_run(talked: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A faulty check is not taken for a run that breaks none, and is not offered again."""
+    break_checks(monkeypatch)
+    answer = await got(talked, RUN)
+
+    assert NOT_CHECKED in Document(answer.text).said
+    assert "&lt;b&gt;faulty" in answer.text
+    assert "No check is broken." not in answer.text
+    assert "Apply checks" not in answer.text
 
 
 ANSWERED = ["The hotel has 36 rooms.", "Fine.", "36 rooms <b>for</b> 84.50 euros."]

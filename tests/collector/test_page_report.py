@@ -19,6 +19,7 @@ from blamespan.rebuilding.rebuild import rebuild
 from blamespan.trace import MessageActionTrace
 from blamespan_collector.page import report
 from tests.collector.documents import HOSTILE, OURS, Document
+from tests.sdk.broken_packages import NOT_CHECKED, break_checks
 from tests.sdk.talks import talk
 
 
@@ -50,6 +51,17 @@ def test_report_stands_alone(tmp_path: Path) -> None:
     assert not re.search(r"""(?:src|href)=["'](?!#)""", text)
     assert "Count the lamps." in text
     assert str(tmp_path) not in text
+
+
+def test_report_says_why_no_check_could_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the page does; nothing on the log says it again."""
+    break_checks(monkeypatch)
+    done = reported(written(tmp_path / "traces.jsonl", talk(1)), "--html", tmp_path / "report.html")
+
+    assert (done.exit_code, caplog.messages) == (0, [])
+    assert NOT_CHECKED in unescape((tmp_path / "report.html").read_text())
 
 
 def test_report_holds_the_runs_as_otlp_json(tmp_path: Path) -> None:

@@ -103,10 +103,14 @@ def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:
     verdicts = [result.verdict for result in attribute_recorded(runs, load_tracer(tracer_name))]
     reports: list[_Reported] = []
     for number, run, verdict in zip(itertools.count(1), runs, verdicts, strict=False):
-        rules = rules_of(run.trace, may_take_long=True)
-        answer = answer_of(run.trace, verdict, rules, may_take_long=True)
-        known = known_failures_of(run.trace)
-        view = view_of(run.trace, verdict, rules, answer, known, prefix=f"run-{number}-")
+        checked = rules_of(run.trace, may_take_long=True)
+        answer = answer_of(run.trace, verdict, checked.rules, may_take_long=True)
+        known = () if checked.failure else known_failures_of(run.trace)  # which build on what checks find
+        view = view_of(
+            *(run.trace, verdict, checked.rules, answer, known),
+            check_failure=checked.failure,
+            prefix=f"run-{number}-",
+        )
         spans = [span for part in split_runs(emit(run.trace)) for span in annotate(part, verdict)]
         document = json.dumps(json.loads(spans_to_json(spans)), ensure_ascii=True)
         reports.append(_Reported(run.source.rpartition("/")[2], view, Markup(document.translate(_IN_MARKUP))))  # noqa: S704  # escaped

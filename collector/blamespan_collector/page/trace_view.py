@@ -118,13 +118,14 @@ def trace_view(spans: Sequence[Span], *, checks_all: bool = False) -> TraceView:
 
 def _view(run: Run, index: int, checks_all: bool) -> RunView:
     trace = rebuild_run(run)
-    verdict, rules = verdict_of(run, trace), rules_of(trace, may_take_long=checks_all)
+    verdict, checked = verdict_of(run, trace), rules_of(trace, may_take_long=checks_all)
     return view_of(
         trace,
         verdict,
-        rules,
-        answer_of(trace, verdict, rules, may_take_long=checks_all),
+        checked.rules,
+        answer_of(trace, verdict, checked.rules, may_take_long=checks_all),
         _read_known(run, trace),
+        check_failure=checked.failure,
         prefix=f"run-{index + 1}-" if index else "",
     )
 

@@ -21,8 +21,8 @@ from blamespan.analysis.results.outputs import check_output, is_atif, write_rows
 from blamespan.analysis.sources import Piece
 from blamespan.analysis.telling import TABLE_ROWS, ReadTally, Tables, WrittenBack
 from blamespan.cores import keep_to_one_thread
-from blamespan.errors import ConfigError, UnreadableInput
-from blamespan.importing.recorded import importers
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.importing.recorded import offered_importers
 from blamespan.importing.selection import Selection, time_of
 from blamespan.tracers import DEFAULT_TRACER, Tracer, load_tracer, settings_of, tracer_options
 
@@ -37,7 +37,12 @@ class _AsksPlugins(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Ask the importers; they are imported for it."""
         with formatter.section("Formats, told from the content; also as .gz, .xz or .zst"):
-            formatter.write_dl([(importer.name, importer.description) for importer in importers()])
+            formatter.write_dl(
+                [
+                    (name, str(importer) if isinstance(importer, BlamespanError) else importer.description)
+                    for name, importer in offered_importers()
+                ]
+            )
         super().format_epilog(ctx, formatter)
 
 

@@ -280,8 +280,8 @@ def explain(run: ShownRun) -> Document:
     """Describe the verdict on a run, with what speaks for it."""
     trace, verdict = run.trace, run.verdict
     document = {**run_line(run), "task": _truncate(trace.task, _CONTENT_CHARS), "source": printable(run.source)}
-    rules = rules_of(trace, may_take_long=True) or ()
-    view = view_of(trace, verdict, rules, with_idle_suspects=True)
+    checked = rules_of(trace, may_take_long=True)
+    view = view_of(trace, verdict, checked.rules, with_idle_suspects=True)
     if view.spent is not None:
         document["usage"] = view.spent.as_json()
     if verdict is not None and verdict.abstained is None:
@@ -295,11 +295,13 @@ def explain(run: ShownRun) -> Document:
         if view.order:
             document["order"] = view.order
         document["tracer"] = f"{verdict.tracer.name} {verdict.tracer.version}"
-    document["contradictions"] = [
-        {"rule": rule.title, "step": rule.step, "quote": rule.quote, "reason": rule.reason}
-        for rule in rules
-        if rule.outcome == "fail"
-    ]
+    if checked.failure:
+        document["not_checked"] = checked.failure
+    else:
+        document["contradictions"] = [
+            {"rule": rule.title, "step": rule.step, "quote": rule.quote, "reason": rule.reason}
+            for rule in checked.broken
+        ]
     document["notes"] = list(run.notes)
     return document
 

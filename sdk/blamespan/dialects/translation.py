@@ -10,7 +10,8 @@ from functools import cache, lru_cache
 from blamespan import conventions as words
 from blamespan.dialects.composition import compose
 from blamespan.dialects.reading import Dialect, SpanReading
-from blamespan.plugins import load_entry, plugins
+from blamespan.errors import BlamespanError
+from blamespan.plugins import broken_entry, load_entry, plugins
 from blamespan.spans import Span
 
 _logger = logging.getLogger("blamespan.dialects")
@@ -151,9 +152,10 @@ def _marks() -> Sequence[tuple[str, Dialect]]:
 def load_dialects() -> Sequence[Dialect]:
     """Load what the entry points of the group `blamespan.dialects` offer, once."""
     dialects: list[Dialect] = []
-    for name, entry in plugins("blamespan.dialects").items():
+    for entry in plugins("blamespan.dialects").values():
         try:
             dialects.append(load_entry(entry)())
-        except Exception:  # a third party's; the others still work
-            _logger.warning("the dialect %r cannot be loaded", name, exc_info=True)
+        except Exception as error:  # a third party's; the others still work
+            reason = error if isinstance(error, BlamespanError) else broken_entry(entry, error)
+            _logger.warning("%s", reason, exc_info=_logger.isEnabledFor(logging.DEBUG))
     return dialects

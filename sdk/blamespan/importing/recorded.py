@@ -10,8 +10,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 
-from blamespan.errors import UnreadableInput
-from blamespan.plugins import find_part, load_entry, load_part, load_plugin, plugins
+from blamespan.errors import BlamespanError, UnreadableInput
+from blamespan.plugins import broken_entry, find_part, load_entry, load_part, load_plugin, plugins
 from blamespan.spans import Span
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
@@ -153,15 +153,41 @@ class SpanImporter(Importer, Protocol):
 
 
 def importers() -> Iterator[Importer]:
-    """Load the installed importers as they are asked for, by name, then that of our own store of runs."""
-    yield from map(_make_importer, plugins(_GROUP).values())
+    """Load the installed importers as they are asked for, by name, then that of our own store of runs.
+
+    One that cannot be loaded is left out, and named on the log once.
+    """
+    for _, importer in offered_importers():
+        if isinstance(importer, BlamespanError):
+            _warn_once(str(importer))
+        else:
+            yield importer
+
+
+def offered_importers() -> Iterator[tuple[str, Importer | BlamespanError]]:
+    """Yield the name and the importer of each that is installed; for one that cannot be loaded, the error in its place.
+
+    They are loaded as they are asked for, by name; that of our own store of runs comes last.
+    """
+    for name, entry in plugins(_GROUP).items():
+        yield name, _make_importer(entry)
     if (store := find_part(_STORE_IMPORTER, _logger, "stores of runs are not read")) is not None:
-        yield store()
+        yield STORE_FORMAT, store()
 
 
 @cache
-def _make_importer(entry: EntryPoint) -> Importer:
-    return cast(Importer, load_entry(entry)())
+def _make_importer(entry: EntryPoint) -> Importer | BlamespanError:
+    try:
+        return cast(Importer, load_entry(entry)())
+    except BlamespanError as error:
+        return error
+    except Exception as error:  # a third party's; the others still work
+        return broken_entry(entry, error)
+
+
+@cache
+def _warn_once(text: str) -> None:
+    _logger.warning("%s", text)
 
 
 def load_importer(name: str) -> Importer:

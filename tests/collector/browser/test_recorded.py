@@ -177,6 +177,6 @@ def _in_terminal(document: str, folder: Path) -> str:
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     assert isinstance(run, ShownRun)
     [verdict] = load_tracer().attribute([run.trace])
-    view = view_of(run.trace, verdict, rules_of(run.trace))
+    view = view_of(run.trace, verdict, rules_of(run.trace).rules)
     Picture(console, replace(run, source="traces.jsonl"), view).print_run(every=False)
     return re.sub(r"@font-face \{.*?\}\s*", "", console.export_svg(title="blamespan show"), flags=re.DOTALL)

@@ -24,6 +24,7 @@ from blamespan.analysis.showing.shown_run import ShownRun
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import ConfigError
 from blamespan.rebuilding.continuing import WAITS
+from tests.sdk.broken_packages import NOT_CHECKED, break_checks
 from tests.sdk.builders import TRACE_ID, otlp_lines, small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.rebuilding.test_continuing import BlamesSaying, part
@@ -232,3 +233,15 @@ def test_suspects_without_evidence_are_no_culprits(share_shown: float, keys: lis
 
     assert [key for key in told if key.startswith(("blamed", "decisive", "suspected", "doubt"))] == keys
     assert (told[keys[0]], told[keys[1]]) == ("checker", 4)
+
+
+def test_checks_that_cannot_be_run_are_no_lack_of_contradictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why nothing was checked stands in place of the contradictions."""
+    run = ShownRun("x", small_run(), judged(small_run()))
+    checked = explain(run)
+    break_checks(monkeypatch)
+    unchecked = explain(run)
+
+    assert "not_checked" not in checked
+    assert "contradictions" not in unchecked
+    assert unchecked["not_checked"] == NOT_CHECKED

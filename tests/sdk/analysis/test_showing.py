@@ -18,7 +18,7 @@ from blamespan import conventions as words
 from blamespan.analysis.showing import claims as showing_claims
 from blamespan.analysis.showing.command import show
 from blamespan.analysis.showing.drawing import Picture
-from blamespan.analysis.showing.findings import BrokenRule
+from blamespan.analysis.showing.findings import BrokenRule, RuleFindings, rules_of
 from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import ShownRun, chosen
 from blamespan.analysis.showing.tables import RunTable, print_run
@@ -30,6 +30,7 @@ from blamespan.evaluations import evaluations_of
 from blamespan.plugins import plugins
 from blamespan.rebuilding.emit import emit
 from blamespan.trace import Agent, Outcome
+from tests.sdk.broken_packages import NOT_CHECKED, break_checks
 from tests.sdk.builders import otlp_lines, small_run
 from tests.sdk.fixed_tracer import LongestStepTracer
 from tests.sdk.talks import talk
@@ -42,7 +43,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202eevil\u2066 [red]markup[/red] :smile: \x9
 def fixed_tracer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a tracer speak that can be followed by eye, no rules be installed, and the terminal say nothing."""
     monkeypatch.setattr("blamespan.analysis.showing.command.load_tracer", lambda name: LongestStepTracer())
-    monkeypatch.setattr("blamespan.analysis.showing.command.rules_of", lambda trace, may_take_long: None)
+    monkeypatch.setattr("blamespan.analysis.showing.command.rules_of", lambda trace, may_take_long: RuleFindings())
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -107,6 +108,20 @@ def test_run_is_drawn_whole() -> None:
             2 ●    planner  █░░░░░░░ 0.11  ← 1  1.0 s  1,200 → 30 tokens
                    Good.
         """)
+
+
+@pytest.mark.parametrize("options", [[], ["--step", "1"], ["--claims"]])
+def test_checks_that_cannot_be_run_are_said_once(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The run is drawn all the same; neither the log nor known failures, which need checks, say it again."""
+    monkeypatch.setattr("blamespan.analysis.showing.command.rules_of", rules_of)
+    break_checks(monkeypatch)
+    (tmp_path / "a.jsonl").write_text(otlp_lines(talk(1, ["a", "bbb"])))
+    done = run(tmp_path / "a.jsonl", *options)
+
+    assert done.exit_code == 0
+    assert (done.output.count(NOT_CHECKED), caplog.messages) == (1, [])
 
 
 def test_terminal_without_unicode_gets_ascii() -> None:

@@ -141,10 +141,13 @@ def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pyte
 
 
 def test_entry_point_that_offers_no_check_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a package offers must be checks; the message names the entry point."""
+    """What a package offers must be checks; the message names the entry point and the package."""
     monkeypatch.setattr("blamespan_tracer.checks.in_use.load_entry", lambda entry: [1])
 
-    with pytest.raises(ConfigError, match="entry point 'bundled'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"entry point 'bundled' .* the package 'blamespan', .*: expected a Check or several, .* got '\[1\]'",
+    ):
         checks_in_use([])
 
 

@@ -32,7 +32,7 @@ from tests.tracer_model.checks.test_registry import LOUD
 
 print(json.dumps({
     "listed": CliRunner().invoke(checks, []).stdout,
-    "rules": [rule.name for rule in rules_of(LOUD)],
+    "rules": [rule.name for rule in rules_of(LOUD).rules],
 }))
 """
 

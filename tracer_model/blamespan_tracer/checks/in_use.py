@@ -6,10 +6,10 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from blamespan.errors import ConfigError
-from blamespan.plugins import load_entry, plugins
+from blamespan.plugins import broken_entry, load_entry, plugins
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.checks.check import Check, CheckResult, apply_checks
 from blamespan_tracer.checks.toml_rules import read_toml_checks
@@ -68,10 +68,14 @@ def digest_files() -> str:
 
 
 def installed_checks() -> list[Check]:
-    """Return what the entry points of the group `blamespan.checks` offer: a check, or several."""
+    """Return what the entry points of the group `blamespan.checks` offer: a check, or several.
+
+    Raises:
+        ConfigError: if one cannot be imported, or offers what is no check; the message names it and its package.
+    """
     entries = plugins(_GROUP)
     names = sorted(entries, key=lambda name: (name != "bundled", name))
-    return [check for name in names for check in _as_checks(name, load_entry(entries[name]))]
+    return [check for name in names for check in _as_checks(entries[name])]
 
 
 @cache
@@ -83,11 +87,11 @@ def _list_files() -> list[Path]:
     return [Path(name) for name in os.environ.get(CHECKS_VARIABLE, "").split(os.pathsep) if name]
 
 
-def _as_checks(name: str, offer: object) -> list[Check]:
+def _as_checks(entry: EntryPoint) -> list[Check]:
+    offer = load_entry(entry)
     checks = [offer] if isinstance(offer, Check) else list(offer) if isinstance(offer, Iterable) else []
     if not checks or not all(isinstance(check, Check) for check in checks):
-        raise ConfigError(
-            f"{_GROUP}: expected a Check or several of entry point {name!r}, got {str(offer)[:80]!r}. "
-            "docs/how-to/checks.md shows how to offer one"
+        raise broken_entry(
+            entry, f"expected a Check or several, as docs/how-to/checks.md shows, got {str(offer)[:80]!r}"
         )
     return checks

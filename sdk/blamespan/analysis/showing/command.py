@@ -119,12 +119,17 @@ def _draw(
         if not trace and which is None:
             return
         raise
-    verdict, rules = _verdict(run, tracer_name, suspects=suspects), rules_of(run.trace, may_take_long=True)
+    verdict, checked = _verdict(run, tracer_name, suspects=suspects), rules_of(run.trace, may_take_long=True)
     if wants_claims:
-        _show_claims(console, run, verdict, rules, as_json=as_json)
+        if checked.failure:
+            click.echo(checked.failure, err=True)
+        _show_claims(console, run, verdict, checked.rules, as_json=as_json)
         return
-    known = known_failures_of(run.trace)
-    picture = Picture(console, run, view_of(run.trace, verdict, rules, known=known, with_idle_suspects=suspects))
+    known = () if checked.failure else known_failures_of(run.trace)  # which build on what checks find
+    view = view_of(
+        run.trace, verdict, checked.rules, known=known, check_failure=checked.failure, with_idle_suspects=suspects
+    )
+    picture = Picture(console, run, view)
     if index is None:
         picture.print_run(every=every)
         return

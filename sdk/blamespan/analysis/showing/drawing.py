@@ -79,6 +79,7 @@ class Picture:
             self._print(Text.assemble((f"{name}: ", "dim"), line(text)))
         for rule in item.rules:
             self._print(_rule_text(rule))
+        self._say(line(self._view.check_failure), "yellow")
         self._console.print()
         self._print(marked(clean(item.step.content), item.quotes, self._console, self._marks))
         if item.step.input_text:
@@ -108,6 +109,7 @@ class Picture:
             self._say(str(known), "yellow")
         for rule in self._view.broken:
             self._print(_rule_text(rule))
+        self._say(line(self._view.check_failure), "yellow")
         self._print_agents()
 
     def _headline(self) -> list[str]:

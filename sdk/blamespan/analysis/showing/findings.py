@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from blamespan.analysis.showing.legible import clean, printable
-from blamespan.pipeline import ask_part
+from blamespan.pipeline import ask_part, format_error
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 
@@ -45,6 +45,25 @@ class BrokenRule:
     step: int | None
     quote: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFindings:
+    """What checking every rule on a run came to.
+
+    Attributes:
+        rules: Those that are broken, or left open at a step; None where no rule was checked: none is installed, or the
+            run is too large.
+        failure: Why the checks could not be run, as a sentence to be shown; empty where they could.
+    """
+
+    rules: tuple[BrokenRule, ...] | None = None
+    failure: str = ""
+
+    @property
+    def broken(self) -> tuple[BrokenRule, ...]:
+        """The rules that are broken, without those that are left open."""
+        return tuple(rule for rule in self.rules or () if rule.outcome == "fail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,26 +138,26 @@ def has_rules() -> bool:
     return _find_checks() is not None
 
 
-def rules_of(trace: MessageActionTrace, *, may_take_long: bool = False) -> list[BrokenRule] | None:
-    """Check every rule on a run, and give those that are broken or left open at a step.
+def rules_of(trace: MessageActionTrace, *, may_take_long: bool = False) -> RuleFindings:
+    """Check every rule on a run, and return those that are broken or left open at a step.
+
+    Who shows them shows why checks could not be run, too: the log does not repeat it.
 
     Args:
         trace: The run.
         may_take_long: Whether somebody asked for it, rather than waits for a page.
-
-    Returns:
-        None where no rules are installed, or the run is too large.
     """
     apply_checks = _find_checks()
     most_steps, most_chars = _AT_MOST if may_take_long else _AT_ONCE
     chars = sum(len(step.content) for step in trace.steps)
     if apply_checks is None or len(trace.steps) > most_steps or chars > most_chars:
-        return None
-
-    def check() -> list[BrokenRule]:
-        return [_broken(result) for result in apply_checks(trace) if _is_broken_or_open(result)]
-
-    return ask_part(check, _logger, f"rules are not checked on trace {trace.trace_id}") or []
+        return RuleFindings()
+    try:
+        results = apply_checks(trace)
+        return RuleFindings(tuple(_broken(result) for result in results if _is_broken_or_open(result)))
+    except Exception as error:  # what came from outside may break anything
+        _logger.debug("rules are not checked on trace %s", trace.trace_id, exc_info=True)
+        return RuleFindings((), clean(f"Checks could not be run: {format_error(error)}"))
 
 
 def known_failures_of(trace: MessageActionTrace) -> tuple[KnownFailure, ...]:

@@ -105,7 +105,8 @@ class RunView:
         order: Why the decisive step is listed above one with a larger share; empty where there is none.
         possible: Who would be to blame if a run without a sign of failure had failed, most blamed first.
         broken: Checks that the run breaks or leaves open and that name no step of it.
-        is_checked: Whether checks were made at all.
+        is_checked: Whether checks were made, or tried, at all.
+        check_failure: Why checks could not be run, as a sentence; empty where they could.
         answer: Where the claims of its answer come from; None where they were not followed.
         known: Known failures that it shows.
         start_ns: When the first step began; 0 where the source has no clock.
@@ -125,6 +126,7 @@ class RunView:
     possible: tuple[StepView, ...]
     broken: tuple[BrokenRule, ...]
     is_checked: bool
+    check_failure: str
     answer: ShownAnswer | None
     known: tuple[KnownFailure, ...]
     start_ns: int
@@ -167,6 +169,7 @@ def view_of(
     answer: ShownAnswer | None = None,
     known: Sequence[KnownFailure] = (),
     *,
+    check_failure: str = "",
     prefix: str = "",
     with_idle_suspects: bool = False,
 ) -> RunView:
@@ -178,6 +181,7 @@ def view_of(
         rules: What checks say of it; None where none were made.
         answer: Where its answer comes from; None where nobody looked.
         known: Known failures that it shows.
+        check_failure: Why checks could not be run, as `RuleFindings` has it.
         prefix: For ids on the page.
         with_idle_suspects: Whether a run without a sign of failure shows who would be to blame if it had failed.
     """
@@ -205,6 +209,7 @@ def view_of(
         possible=possible,
         broken=tuple(by_step[None]),
         is_checked=rules is not None,
+        check_failure=check_failure,
         answer=answer,
         known=tuple(known),
         start_ns=trace.start_ns,

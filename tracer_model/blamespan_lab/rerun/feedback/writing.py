@@ -304,7 +304,7 @@ def _with_unit(text: str, value: Value) -> str:
 
 
 def _broken_rule(trace: MessageActionTrace, index: int) -> str:
-    rules = (rule for rule in rules_of(trace, may_take_long=True) or () if (rule.step, rule.outcome) == (index, "fail"))
+    rules = (rule for rule in rules_of(trace, may_take_long=True).broken if rule.step == index)
     return next((f"{rule.title} Here: {quoted(rule.reason or rule.quote, _MOST_QUOTE)}" for rule in rules), "")
 
 

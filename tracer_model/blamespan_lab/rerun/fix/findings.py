@@ -47,8 +47,8 @@ def judge_unaided(trace: MessageActionTrace, tracer: Tracer) -> tuple[Attributio
     [verdict] = ask_tracer(tracer, [trace])
     findings = [
         Finding(trace.steps[rule.step].agent, rule.step, rule.name, rule.quote, rule.reason)
-        for rule in rules_of(trace, may_take_long=True) or ()
-        if rule.outcome == "fail" and rule.step is not None and trace.can_be_blamed(trace.steps[rule.step])
+        for rule in rules_of(trace, may_take_long=True).broken
+        if rule.step is not None and trace.can_be_blamed(trace.steps[rule.step])
     ]
     quoted = {(found.step, found.quote) for found in findings}
     for item in verdict.evidence if verdict.calls_failed else ():
