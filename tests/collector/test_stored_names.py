@@ -46,14 +46,14 @@ COMMANDS: Final[dict[str, tuple[Sequence[str], str]]] = {
     "lab evaluate labels": (("--labels", "{folder}/labels.jsonl", "--tracer", "checks"), "checks"),
     "lab evaluate outcomes": ((), "expected at least 20 failed and 20 sound runs to learn from, got 1 and 0"),
     "lab evaluate steps": ((), "expected runs with a labelled step in "),
-    "guard try": ((), "1 runs"),
+    "guard try": ((), "1 run"),
     "mcp": (("--tracer", "checks"), ID),
     "open": (("--no-browser",), "http://"),
     "lab replay": (("nowhere:make", "--step", "1", "--with", "36"), "module 'nowhere' cannot be imported"),
     "schemata add": (("--step", "1", "--file", "{folder}/s.toml", "--name", "sum"), "sum  "),
     "schemata match": (("--file", "{folder}/known.toml"), "1 of 1 runs show a known failure"),
     "show": (("--tracer", "checks"), "3 agents"),
-    "summary": ((), "1 runs"),
+    "summary": ((), "1 run"),
     "case": (("nowhere:make", "--step", "1", "--repeats", "1"), "module 'nowhere' cannot be imported"),
     "fix": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
     "verify": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
@@ -144,7 +144,7 @@ def test_every_command_with_a_trace_argument_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [(("--html", "{folder}/runs.html"), "1 runs"), (("--advice", "--failed"), "solver"), (("--claims",), "12")],
+    [(("--html", "{folder}/runs.html"), "1 run"), (("--advice", "--failed"), "solver"), (("--claims",), "12")],
 )
 def test_show_writes_pages_and_advice_of_stored_runs(options: Sequence[str], text: str, store: Path) -> None:
     """What `show` writes instead of a drawing takes each name, too, and nothing for the whole store."""
