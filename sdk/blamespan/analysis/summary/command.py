@@ -51,7 +51,7 @@ class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 
 @click.command(
     epilog="""\b
-Example:
+Examples:
   blamespan analyze exports/ --json > results.jsonl
   blamespan summary results.jsonl --before 2026-11-01 --html summary.html
   blamespan summary
