@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -21,11 +20,6 @@ _MOST_RUNS: Final = 100_000
 _TASK_CHARS: Final = 60
 _REASON_CHARS: Final = 80
 _SHOWN_DIGITS: Final = 12
-
-
-def is_quiet() -> bool:
-    """Read `BLAMESPAN_QUIET`."""
-    return os.environ.get("BLAMESPAN_QUIET", "").strip().lower() in ("1", "true", "yes", "on")
 
 
 class RunNotices:

@@ -25,12 +25,13 @@ from blamespan import conventions as words
 from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.cli import cli
+from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.pipeline import AttributedRun
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import MessageActionTrace
-from blamespan_collector.embedded import EmbeddedProcessor
+from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.local_runs import LocalRuns
 from blamespan_collector.page import page_application
@@ -339,6 +340,13 @@ def test_quiet_program_writes_nothing(tmp_path: Path, options: str, variable: st
 
     assert (done.stdout, done.stderr) == ("exit True\n", "")
     assert len(RunStore(tmp_path / "runs.db").search()) == 1
+
+
+def test_quiet_that_is_no_switch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that is neither yes nor no is not taken for a no."""
+    monkeypatch.setenv("BLAMESPAN_QUIET", "perhaps")
+    with pytest.raises(ConfigError, match="BLAMESPAN_QUIET must be true or false, got 'perhaps'"):
+        embedded_processor(InMemorySpanExporter())
 
 
 def test_plain_mode_without_a_back_end_ends_at_once_too() -> None:

@@ -167,12 +167,12 @@ def test_each_name_of_a_stored_run_is_the_run(command: str, store: Path) -> None
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "lab evaluate labels"])
 def test_each_name_that_is_none_says_so(command: str, store: Path) -> None:
-    """What was looked for and where, and what is there, rather than a path that cannot be read."""
+    """What was looked for and where, and what is there, on lines, rather than a path that cannot be read."""
     text = said(call(command, store, "nothing.jsonl"))
 
     assert "got 'nothing.jsonl': no such file, and no such run in " in text
     assert str(store) in text
-    assert ID[:12] in text
+    assert f"\n  {ID[:12]}  " in text
 
 
 def test_file_goes_before_an_id(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from blamespan.guarding.trying import TriedRun
 
 from blamespan.analysis.showing.legible import counted, printable
+from blamespan.analysis.showing.notices import notice
 from blamespan.cli import SuggestingGroup
 
 _MOST_LINES = 40
@@ -97,7 +98,7 @@ def try_policy(policy: Path, sources: tuple[str, ...], wants_json: bool, every: 
     for run in runs_in(sources):
         if isinstance(run, UnreadableInput):
             counts["unreadable"] += 1
-            click.echo(f"blamespan: {printable(str(run))}", err=True)
+            notice(run)
             continue
         tried = try_run([read], run.trace)
         counts.update(_count(tried))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from blamespan.analysis.showing.legible import counted, printable
+from blamespan.analysis.showing.notices import notice
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 
@@ -203,7 +204,7 @@ def _read_runs(traces: Sequence[str]) -> Iterator[RecordedRun]:
 
     for item in runs_in(traces):
         if isinstance(item, UnreadableInput):
-            click.echo(f"blamespan: {printable(str(item))}", err=True)
+            notice(item)
         else:
             yield item
 
