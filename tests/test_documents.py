@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.cli import cli
+from blamespan.importing.recorded import importers
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST
 from tests.figures import PAGES, fill, find, read_rows, shipped_digest
 from tests.reference import PAGES as GENERATED
@@ -164,6 +165,17 @@ def test_messages_name_pages_that_exist() -> None:
 def test_figures_are_those_that_were_measured(page: Path) -> None:
     """Tables and figures of README and docs are what docs/figures.json says of the weights in the package."""
     assert fill(page.read_text(), read_rows()) == page.read_text(), "out of date: run scripts/figures"
+
+
+def test_formats_are_those_that_can_be_read() -> None:
+    """The page of formats lists every importer, and no other; whoever states their number states that one."""
+    names = sorted(importer.name for importer in importers())
+    rows = re.findall(r"(?m)^\| [^|]+ \| (`[^|]+) \| [^|]+ \|$", (ROOT / "docs/reference/formats.md").read_text())
+    stated = [*re.findall(r"(\d+) formats", (ROOT / "README.md").read_text())]
+    stated += re.findall(r"lists (\d+) of them", (ROOT / "docs/how-to/analyze.md").read_text())
+
+    assert sorted(name for row in rows for name in re.findall("`([a-z].*?)`", row)) == names
+    assert stated == [str(len(names))] * 2
 
 
 def test_readme_states_no_other_figure_of_quality() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from blamespan.analysis.showing.legible import counted
 from blamespan.cores import keep_to_one_thread
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.selection import time_of
@@ -176,9 +177,11 @@ def _last_words(ended: ServiceEnd, settings: CollectorSettings) -> str:
     """Return one line on what became of what was acknowledged."""
     parts = []
     if not ended.is_all_delivered:
+        waiting, verb = ended.spans_waiting, "waits" if ended.spans_waiting == 1 else "wait"
+        deliveries = counted(waiting, "delivery", "deliveries") if waiting else "some deliveries"
         parts.append(
-            f"{ended.spans_waiting or 'some'} deliveries of spans wait in {settings.journal}; "
-            "they go on when a collector with this --journal starts again"
+            f"{deliveries} of spans {verb} in {settings.journal}, to go on when a collector with this --journal starts "
+            "again"
         )
     if ended.spans_set_aside or ended.records_set_aside:
         numbers = ((ended.spans_set_aside, "spans"), (ended.records_set_aside, "records"))

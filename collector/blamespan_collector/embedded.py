@@ -33,7 +33,7 @@ from blamespan import conventions as words
 from blamespan.forking import call_at_worker_end
 from blamespan.host_safety import shield_host
 from blamespan.instrumenting.exporting import EXPORTER_HANGS
-from blamespan.instrumenting.settings import exit_s
+from blamespan.instrumenting.settings import exit_s, is_quiet
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.pipeline import import_parts
 from blamespan.plugins import load_plugin
@@ -45,7 +45,7 @@ from blamespan_collector.assembling.parts import Arrival, RecentTraces, TracePar
 from blamespan_collector.embedded_delivery import EmbeddedDelivery, call_exporter, is_absent
 from blamespan_collector.journal.entries import RUN_COMPLETE, STEP, SpanKey
 from blamespan_collector.local_runs import LocalRuns, embedded_store
-from blamespan_collector.run_notices import RunNotices, is_quiet, shown_id
+from blamespan_collector.run_notices import RunNotices, shown_id
 from blamespan_collector.settings import Limits
 
 _logger = logging.getLogger("blamespan")
@@ -143,8 +143,9 @@ def embedded_processor(
         quiet: Whether nothing is written to stderr; as `BLAMESPAN_QUIET` says if None.
 
     Raises:
-        ConfigError: if there is a page to serve and no store.
+        ConfigError: if there is a page to serve and no store, or the variable is wrong.
     """
+    writes_nothing = is_quiet(quiet)
     path = embedded_store()
     address = ""
     if page:
@@ -152,7 +153,7 @@ def embedded_processor(
 
         address = serve_in_background(path)
     notices = None
-    if not (is_quiet() if quiet is None else quiet):
+    if not writes_nothing:
         if address:
             notices = RunNotices(lambda trace_id: f"{address}/run/{trace_id}", address)
         elif path is not None:

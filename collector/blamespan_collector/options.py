@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import click
+from click.core import ParameterSource
 
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError
@@ -80,6 +81,19 @@ class SettingsHelp(SuggestingGroup):
 
 
 class _Setting(click.Option):
+    """A setting; what is wrong with its value is said of where the value comes from."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Check the value; a wrong one of a variable names the variable."""
+        try:
+            return super().process_value(ctx, value)
+        except click.BadParameter as error:
+            if ctx.get_parameter_source(self.name or "") is ParameterSource.ENVIRONMENT:
+                error.param_hint = f"variable {self.envvar}"
+            raise
+
+
+class _SettingWithoutOption(_Setting):
     """A setting without an option: its value comes from its variable, the file or the default."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
@@ -265,7 +279,7 @@ def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
     return click.option(
         f"--{_name(setting)}",
         setting.name,
-        cls=click.Option if has_option else _Setting,
+        cls=_Setting if has_option else _SettingWithoutOption,
         hidden=not has_option,
         envvar=_variable(setting),
         show_default=shown_default,

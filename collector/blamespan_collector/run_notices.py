@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from blamespan import conventions as words
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.analysis.showing.verdicts import cause_text
 from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, NO_SIGN, VerdictWord
 from blamespan.pipeline import AttributedRun
@@ -21,11 +20,6 @@ _MOST_RUNS: Final = 100_000
 _TASK_CHARS: Final = 60
 _REASON_CHARS: Final = 80
 _SHOWN_DIGITS: Final = 12
-
-
-def is_quiet() -> bool:
-    """Read `BLAMESPAN_QUIET`."""
-    return os.environ.get("BLAMESPAN_QUIET", "").strip().lower() in ("1", "true", "yes", "on")
 
 
 class RunNotices:
@@ -74,13 +68,18 @@ class RunNotices:
         if not self._runs:
             return
         counts = Counter(self._runs.values())
+        runs, looks = len(self._runs), counts["looks failed"]
         failed = [f"{counts['failed']} failed"] if counts["failed"] else []
-        looks = counts["looks failed"]
         failed += [f"{looks} look{'s' if looks == 1 else ''} failed"] if looks else []
-        runs = f"{len(self._runs)} run{'' if len(self._runs) == 1 else 's'}"
+        if not failed:
+            came_to = f", {NO_SIGN}"
+        elif runs == 1:
+            came_to = f", which {next(iter(self._runs.values()))}"
+        else:
+            came_to = f", of which {' and '.join(failed)}"
         kept = ", kept on this machine" if is_alone and self._see_all else ""
         see = f". See them: {self._see_all}" if self._see_all else ""
-        _write(f"{runs}, {', '.join(failed) or NO_SIGN}{kept}{see}")
+        _write(f"{counted(runs, 'run')}{came_to}{kept}{see}")
 
     def renewed(self) -> RunNotices:
         """Return the same for a forked child, which counts its own runs."""

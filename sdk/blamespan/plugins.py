@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -86,8 +88,13 @@ def plugins(group: str) -> dict[str, EntryPoint]:
     return dict(sorted(found.items()))
 
 
-def load_plugin(group: str, name: str) -> Any:
+def load_plugin(group: str, name: str, ours: Sequence[str] = ()) -> Any:
     """Load the object behind entry point *name* of *group*.
+
+    Args:
+        group: Of the entry points.
+        name: Of one of them.
+        ours: Further names for the message, which the caller loads by itself.
 
     Raises:
         ConfigError: if nobody offers it, or it cannot be imported.
@@ -95,7 +102,10 @@ def load_plugin(group: str, name: str) -> Any:
     """
     offered = plugins(group)
     if name not in offered:
-        raise ConfigError(f"{group} offers {', '.join(offered) or 'nothing'}; got {name!r}. Is its package installed?")
+        names = sorted([*offered, *ours])
+        near = get_close_matches(name, names, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "Is its package installed?"
+        raise ConfigError(f"{group} offers {', '.join(names) or 'nothing'}; got {name!r}. {hint}")
     return load_entry(offered[name])
 
 

@@ -25,12 +25,13 @@ from blamespan import conventions as words
 from blamespan.analysis.sources import runs_in
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.cli import cli
+from blamespan.errors import ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.pipeline import AttributedRun
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import MessageActionTrace
-from blamespan_collector.embedded import EmbeddedProcessor
+from blamespan_collector.embedded import EmbeddedProcessor, embedded_processor
 from blamespan_collector.exported_runs import ExportedRuns
 from blamespan_collector.local_runs import LocalRuns
 from blamespan_collector.page import page_application
@@ -182,7 +183,7 @@ def test_failed_runs_are_told_on_stderr(program: EmbeddedProgram, capsys: pytest
     assert lines == [
         'blamespan: run "What is [31m12 * 3? and more and more and more and more and…" failed (expected 36): '
         f"coder at step 1. See it: blamespan show {trace_id[:4]}",
-        "blamespan: 2 runs, 1 failed. See them: blamespan open",
+        "blamespan: 2 runs, of which 1 failed. See them: blamespan open",
     ]
 
 
@@ -215,7 +216,7 @@ def test_many_failures_do_not_flood_stderr(program: EmbeddedProgram, capsys: pyt
     lines = capsys.readouterr().err.splitlines()
 
     assert len(lines) == 22
-    assert lines[-1] == "blamespan: 30 runs, 30 failed. See them: blamespan open"
+    assert lines[-1] == "blamespan: 30 runs, of which 30 failed. See them: blamespan open"
 
 
 def test_store_that_cannot_be_written_costs_no_span(
@@ -313,7 +314,7 @@ def test_program_without_a_back_end_ends_at_once(tmp_path: Path) -> None:
     failed, counted = done.stderr.splitlines()
     assert failed.startswith("blamespan: run desk failed: ")
     assert failed.endswith(f"See it: blamespan show {summary.trace_id[:12]}")
-    assert counted == "blamespan: 1 run, 1 failed, kept on this machine. See them: blamespan open"
+    assert counted == "blamespan: 1 run, which failed, kept on this machine. See them: blamespan open"
     assert "most to blame" in shown.output
 
 
@@ -339,6 +340,13 @@ def test_quiet_program_writes_nothing(tmp_path: Path, options: str, variable: st
 
     assert (done.stdout, done.stderr) == ("exit True\n", "")
     assert len(RunStore(tmp_path / "runs.db").search()) == 1
+
+
+def test_quiet_that_is_no_switch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that is neither yes nor no is not taken for a no."""
+    monkeypatch.setenv("BLAMESPAN_QUIET", "perhaps")
+    with pytest.raises(ConfigError, match="BLAMESPAN_QUIET must be true or false, got 'perhaps'"):
+        embedded_processor(InMemorySpanExporter())
 
 
 def test_plain_mode_without_a_back_end_ends_at_once_too() -> None:
@@ -462,7 +470,7 @@ def test_resumed_run_is_judged_with_what_was_before(tmp_path: Path) -> None:
     assert (first.blamed_agent, first.blamed_step) == ("solver", 0)
     assert (second.blamed_agent, second.outcome, second.abstained) == ("solver", "failed", "")
     assert "<b>Paused.</b> The run was answered." in pages[first.trace_id]
-    assert "blamespan: 1 run, 1 failed" in done.stderr
+    assert "blamespan: 1 run, which failed" in done.stderr
     assert RunStore(store).count_outcomes() == {"succeeded": 0, "failed": 1, "unknown": 0}
     assert [len(run.trace.steps) for run in stored_trace(first.trace_id[:12], store)] == [3]
     assert [run.trace for run in stored_trace("last", store)] == [

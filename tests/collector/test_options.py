@@ -75,6 +75,21 @@ def test_variables_hold_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read.headers == (("authorization", "Bearer x"), ("b", "c"))
 
 
+@pytest.mark.parametrize(("variable", "value"), [("BLAMESPAN_QUIET_S", "soon"), ("BLAMESPAN_MAX_TRACES", "1.5")])
+def test_wrong_value_of_a_variable_names_the_variable(variable: str, value: str) -> None:
+    """Nobody is told of an option that does not exist, or that they did not write."""
+
+    @click.command()
+    @options
+    def command(**_: Any) -> None:
+        """Take every setting."""
+
+    result = CliRunner(env={variable: value}).invoke(command)
+
+    assert result.exit_code == 2
+    assert f"Invalid value for variable {variable}: {value!r} is not a valid" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

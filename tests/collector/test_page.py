@@ -254,7 +254,7 @@ async def test_half_a_run_says_partial(tmp_path: Path) -> None:
     page = Document((await got(store, RUN)).text)
 
     assert "This run is partial" in page.text
-    assert "1 spans that others lie below have not come" in page.text
+    assert "1 span that others lie below has not come" in page.text
     assert "12 * 3 = 35" in page.text
     assert "partial" in Document((await got(store, "/")).text).text
 
@@ -310,7 +310,7 @@ async def test_trace_without_agents_says_so(tmp_path: Path) -> None:
     store = stored(tmp_path / "runs.db", [replace(spans[0], name="GET /", attributes={})])
 
     page = Document((await got(store, RUN)).text)
-    assert "No agents took part in this trace: 1 spans of team ." in page.said
+    assert "No agents took part in this trace: 1 span of team ." in page.said
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_runs_left_out_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "2 runs, " in done.output
     assert "3 are left out: name fewer runs" in done.output
     assert "3 more are left out" in (tmp_path / "report.html").read_text()
-    assert "1 runs, " in reported(source, "--html", tmp_path / "report.html", "--run", 4).output
+    assert "1 run, " in reported(source, "--html", tmp_path / "report.html", "--run", 4).output
 
 
 @pytest.mark.parametrize(

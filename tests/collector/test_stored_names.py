@@ -46,14 +46,14 @@ COMMANDS: Final[dict[str, tuple[Sequence[str], str]]] = {
     "lab evaluate labels": (("--labels", "{folder}/labels.jsonl", "--tracer", "checks"), "checks"),
     "lab evaluate outcomes": ((), "expected at least 20 failed and 20 sound runs to learn from, got 1 and 0"),
     "lab evaluate steps": ((), "expected runs with a labelled step in "),
-    "guard try": ((), "1 runs"),
+    "guard try": ((), "1 run"),
     "mcp": (("--tracer", "checks"), ID),
     "open": (("--no-browser",), "http://"),
     "lab replay": (("nowhere:make", "--step", "1", "--with", "36"), "module 'nowhere' cannot be imported"),
     "schemata add": (("--step", "1", "--file", "{folder}/s.toml", "--name", "sum"), "sum  "),
     "schemata match": (("--file", "{folder}/known.toml"), "1 of 1 runs show a known failure"),
     "show": (("--tracer", "checks"), "3 agents"),
-    "summary": ((), "1 runs"),
+    "summary": ((), "1 run"),
     "case": (("nowhere:make", "--step", "1", "--repeats", "1"), "module 'nowhere' cannot be imported"),
     "fix": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
     "verify": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
@@ -144,7 +144,7 @@ def test_every_command_with_a_trace_argument_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [(("--html", "{folder}/runs.html"), "1 runs"), (("--advice", "--failed"), "solver"), (("--claims",), "12")],
+    [(("--html", "{folder}/runs.html"), "1 run"), (("--advice", "--failed"), "solver"), (("--claims",), "12")],
 )
 def test_show_writes_pages_and_advice_of_stored_runs(options: Sequence[str], text: str, store: Path) -> None:
     """What `show` writes instead of a drawing takes each name, too, and nothing for the whole store."""
@@ -167,12 +167,12 @@ def test_each_name_of_a_stored_run_is_the_run(command: str, store: Path) -> None
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "lab evaluate labels"])
 def test_each_name_that_is_none_says_so(command: str, store: Path) -> None:
-    """What was looked for and where, and what is there, rather than a path that cannot be read."""
+    """What was looked for and where, and what is there, on lines, rather than a path that cannot be read."""
     text = said(call(command, store, "nothing.jsonl"))
 
     assert "got 'nothing.jsonl': no such file, and no such run in " in text
     assert str(store) in text
-    assert ID[:12] in text
+    assert f"\n  {ID[:12]}  " in text
 
 
 def test_file_goes_before_an_id(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -760,12 +760,12 @@ def _read_labels(path: Path) -> list[PersonLabel]:
 
 def _readable_runs(paths: Sequence[str | Path]) -> Iterator[RecordedRun]:
     """Yield the recorded runs of *paths*; print on stderr what cannot be read."""
-    from blamespan.analysis.showing.legible import printable
+    from blamespan.analysis.showing.notices import notice
     from blamespan.analysis.sources import runs_in
 
     for item in runs_in(paths):
         if isinstance(item, UnreadableInput):
-            click.echo(f"blamespan: {printable(str(item))}", err=True)
+            notice(item)
         else:
             yield item
 

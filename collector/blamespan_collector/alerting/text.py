@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan_collector.store import Incident
 
 _MOST_QUOTE_CHARS = 300
@@ -39,14 +39,13 @@ def link_to(incident: Incident, link: str) -> str:
 
 def _title(incident: Incident) -> str:
     what = _plain(incident.mode_name or "fails", _MOST_NAME_CHARS)
-    runs = f"{incident.runs} run{'' if incident.runs == 1 else 's'}"
-    return f"{_plain(incident.agent, _MOST_NAME_CHARS)} ({_service(incident)}): {what}, {runs}"
+    return f"{_plain(incident.agent, _MOST_NAME_CHARS)} ({_service(incident)}): {what}, {counted(incident.runs, 'run')}"
 
 
 def _lines(incident: Incident, link: str) -> list[str]:
     when = f"first {_time(incident.first_ns)}, last {_time(incident.last_ns)}"
     if incident.opened > 1:
-        when += f"; open again since {_time(incident.state_ns)}, {incident.since} runs"
+        when += f"; open again since {_time(incident.state_ns)}, {counted(incident.since, 'run')}"
     mode = f"{_plain(incident.mode_name, _MOST_NAME_CHARS)} ({_plain(incident.mode, _MOST_NAME_CHARS)})"
     lines = [
         f"Who:   {_plain(incident.agent, _MOST_NAME_CHARS)} in {_service(incident)}",

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.findings import known_failures_of, rules_of
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.analysis.sources import runs_in
@@ -81,7 +82,7 @@ def write_report(
     except OSError as error:
         raise ConfigError(f"expected a file to write to, got --html {str(out)!r}: {error.strerror}") from error
     left = f"; {len(runs) - len(shown)} are left out: name fewer runs" if len(runs) > len(shown) else ""
-    click.echo(f"{out}: {len(shown)} runs, {out.stat().st_size / 1e6:.1f} MB{left}", err=True)
+    click.echo(f"{out}: {counted(len(shown), 'run')}, {out.stat().st_size / 1e6:.1f} MB{left}", err=True)
     if refused:
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""Runs as plain JSON lines, the simplest form that a program can write: a task, an outcome, and steps.
+"""Runs as plain JSON lines, the simplest form that a program can write: a task, steps, and an outcome if it is known.
 
 {"task": "...", "outcome": "failed", "steps": [{"agent": "planner", "kind": "message", "content": "..."}]}
 """
@@ -23,8 +23,14 @@ _OUTCOMES = get_args(Outcome)
 _USERS = frozenset({"user", "patient", "human"})
 """Names of those who ask and are never to blame."""
 
-_STEP = re.compile(rb'"steps"\s*:\s*\[\s*\{\s*"agent"\s*:')
-_OUTCOME = re.compile(rb'"outcome"\s*:\s*"(?:succeeded|failed|unknown)"')
+_TEXT = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_STEP = re.compile(
+    rb'"steps"\s*:\s*\[\s*\{\s*'
+    rb"(?:" + _TEXT + rb"\s*:\s*(?:" + _TEXT + rb'|[^\s"{}\[\],]+)\s*,\s*)*'  # fields with a text, a number or null
+    rb'(?:"agent"\s*:\s*"|"content"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*\\?\Z)',
+    re.DOTALL,
+)
+"""The first step of a run, as far as its agent's name, or a content that is longer than the head."""
 
 
 class StepsImporter:
@@ -37,9 +43,9 @@ class StepsImporter:
     description = "JSON lines of task, outcome and steps (agent, kind, content); no times"
 
     def matches(self, path: Path, head: bytes) -> bool:
-        """Check for an outcome and the first step of a run in the file's first bytes."""
+        """Check for the first step of a run, with an agent and a content, in the file's first bytes."""
         del path
-        return head.lstrip()[:1] == b"{" and bool(_OUTCOME.search(head) and _STEP.search(head))
+        return head.lstrip()[:1] == b"{" and b'"content"' in head and bool(_STEP.search(head))
 
     def read(self, path: Path) -> Iterator[RecordedRun | UnreadableInput]:
         """Yield one run per object; for what is none, the error in its place."""

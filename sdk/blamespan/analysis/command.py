@@ -49,7 +49,7 @@ class _AsksPlugins(click.Command):
 @click.command(
     cls=_AsksPlugins,
     epilog="""\b
-Example:
+Examples:
   blamespan analyze traces.jsonl
   blamespan analyze last --out run.json
   blamespan analyze exports/ --json > verdicts.jsonl
@@ -63,8 +63,16 @@ Example:
 @click.option("--until", metavar="TIME", help="Leave out runs that began then or later.")
 @click.option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="What must be so; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N runs.")
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
-@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option(
+    "--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME", help="The tracer that judges."
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Work in processes of this machine, or on a cluster of Ray.",
+)
 @click.option(
     "--processes", type=click.IntRange(min=1), metavar="N", help="Processes here, or workers with Ray; else all."
 )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from blamespan.guarding.policy import Policy
     from blamespan.guarding.trying import TriedRun
 
+from blamespan.analysis.showing.legible import counted, printable
+from blamespan.analysis.showing.notices import notice
 from blamespan.cli import SuggestingGroup
 
 _MOST_LINES = 40
@@ -60,11 +62,11 @@ def check(
         click.echo(json.dumps({"policy": str(policy), "says": sentences, "notes": read.notes, "unknown": unknown}))
     else:
         for sentence in sentences:
-            click.echo(_printable(sentence))
+            click.echo(printable(sentence))
         for note in read.notes:
-            click.echo(f"contradiction: {_printable(note)}")
+            click.echo(f"contradiction: {printable(note)}")
         for line in unknown:
-            click.echo(f"unknown: {_printable(line)}")
+            click.echo(f"unknown: {printable(line)}")
     if unknown:
         sys.exit(1)
 
@@ -96,7 +98,7 @@ def try_policy(policy: Path, sources: tuple[str, ...], wants_json: bool, every: 
     for run in runs_in(sources):
         if isinstance(run, UnreadableInput):
             counts["unreadable"] += 1
-            click.echo(f"blamespan: {_printable(str(run))}", err=True)
+            notice(run)
             continue
         tried = try_run([read], run.trace)
         counts.update(_count(tried))
@@ -219,7 +221,7 @@ def _figures(counts: Counter[str]) -> dict[str, Any]:
 
 def _print_figures(figures: dict[str, Any]) -> None:
     actions = ", ".join(f"{count} {action}" for action, count in figures["actions"].items()) or "none"
-    click.echo(f"{figures['runs']} runs, {figures['disturbed']} disturbed; decisions: {actions}")
+    click.echo(f"{counted(figures['runs'], 'run')}, {figures['disturbed']} disturbed; decisions: {actions}")
     if not (figures["failed"] or figures["succeeded"]):
         click.echo("how the runs ended is not known: no precision. docs/how-to/outcomes.md says how to tell it")
         return
@@ -248,16 +250,10 @@ def _print_run(source: str, tried: TriedRun, *, every: bool) -> None:
     shown = [step for step in tried.steps if every or step.action != "observe"]
     if not shown:
         return
-    click.echo(f"{_printable(source)}   {len(tried.trace.steps)} steps   {tried.trace.outcome}")
+    click.echo(f"{printable(source)}   {counted(len(tried.trace.steps), 'step')}   {tried.trace.outcome}")
     for step in shown[:_MOST_LINES]:
         first = step.decisions[0]
-        reason = f"{_printable(first.rule)[:24]:24}  {_printable(first.reason)}"
-        click.echo(f"{step.step:4}  {step.action:8}  {_printable(step.agent)[:24]:24}  {reason}".rstrip())
+        reason = f"{printable(first.rule)[:24]:24}  {printable(first.reason)}"
+        click.echo(f"{step.step:4}  {step.action:8}  {printable(step.agent)[:24]:24}  {reason}".rstrip())
     if len(shown) > _MOST_LINES:
         click.echo(f"      {len(shown) - _MOST_LINES} more. All of them: --json")
-
-
-def _printable(text: str) -> str:
-    from blamespan.analysis.showing.legible import printable
-
-    return printable(text)

@@ -154,7 +154,9 @@ Examples, as a coding agent starts it:
 )
 @click.argument("sources", nargs=-1)
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
+@click.option(
+    "--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME", help="The tracer that judges."
+)
 @click.option(
     "--allow-outcomes",
     is_flag=True,

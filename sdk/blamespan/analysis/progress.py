@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.text import Text
 
 from blamespan.analysis.outcomes import AttributedOutcome, Finished, Outcome
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.analysis.sources import Piece
 from blamespan.importing.reading import watched_reading
 
@@ -108,4 +108,4 @@ class _RunsColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         runs = task.fields["runs"]
         seconds = max(time.monotonic() - task.fields["since"], 1e-3)
-        return Text(f"{runs:,} runs, {runs / seconds:,.0f}/s")
+        return Text(f"{counted(runs, 'run')}, {runs / seconds:,.0f}/s")

@@ -13,7 +13,7 @@ from rich.text import Text
 from blamespan.analysis.outcomes import AttributedOutcome, Finished, Outcome, Result
 from blamespan.analysis.results.journal import Journal
 from blamespan.analysis.results.repeats import RepeatedRun
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.tables import RunTable, print_run
 from blamespan.analysis.showing.verdicts import without_idle_suspects
@@ -51,7 +51,7 @@ class ReadTally:
     ) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             hint = ". Finished files are kept: go on with --resume" if self.is_kept else ""
-            click.echo(f"\nblamespan: interrupted after {self.runs} runs{hint}", err=True)
+            click.echo(f"\nblamespan: interrupted after {counted(self.runs, 'run')}{hint}", err=True)
 
     def saw(self, outcome: Outcome) -> None:
         """Count an outcome."""
@@ -94,7 +94,7 @@ class ReadTally:
     def told(self) -> int:
         """Print what went wrong, if something did, and return the exit code."""
         if self.skipped:
-            notice(f"{self.skipped} pieces were done before, and are in the output")
+            notice(f"{counted(self.skipped, 'piece was', 'pieces were')} done before; the results are in the output")
         troubles = (
             (self.unreadable, "could not be read"),
             (self.repeated, "stood in several places"),
@@ -103,7 +103,11 @@ class ReadTally:
         )
         if not any(count for count, _ in troubles):
             return 0
-        notice(", ".join([f"{self.runs} runs attributed", *(f"{count} {what}" for count, what in troubles if count)]))
+        notice(
+            ", ".join(
+                [f"{counted(self.runs, 'run')} attributed", *(f"{count} {what}" for count, what in troubles if count)]
+            )
+        )
         return 1
 
 
@@ -151,7 +155,7 @@ class Tables:
             run = self._first.run
             print_run(self._console, run.source, run.trace, self._shown(self._first), every=self._every)
         for name, seen in sorted(self._known.items(), key=lambda item: (-len(item[1]), item[0])):
-            runs = f"{len(seen)} run{'' if len(seen) == 1 else 's'}"
+            runs = counted(len(seen), "run")
             text = f"known failure {printable(name)} in {runs}: the same as in run {seen[0][:_ID_DIGITS]}"
             self._console.print(Text(text, style="yellow"), soft_wrap=True)
 

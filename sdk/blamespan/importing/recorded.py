@@ -199,4 +199,4 @@ def load_importer(name: str) -> Importer:
     """
     if name == STORE_FORMAT:
         return cast(Importer, load_part(_STORE_IMPORTER)())
-    return cast(Importer, load_plugin(_GROUP, name)())
+    return cast(Importer, load_plugin(_GROUP, name, ours=[STORE_FORMAT])())

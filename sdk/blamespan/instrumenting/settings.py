@@ -32,7 +32,10 @@ _MODES = {
     "no_content": False,
     "event_only": False,  # we write no content events, and it forbids contents on spans
 }
-_SWITCH = {"true": True, "1": True, "false": False, "0": False}
+_SWITCH = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
 
 _logger = logging.getLogger("blamespan")
 
@@ -91,6 +94,15 @@ def links_checkpoints(argument: bool | None) -> bool:
         ConfigError: if either is wrong.
     """
     return _switch("link_checkpoints", argument, "BLAMESPAN_LINK_CHECKPOINTS", default=False)
+
+
+def is_quiet(argument: bool | None) -> bool:
+    """Return whether an embedded program writes nothing to stderr: the argument, else its variable, else no.
+
+    Raises:
+        ConfigError: if either is wrong.
+    """
+    return _switch("quiet", argument, "BLAMESPAN_QUIET", default=False)
 
 
 def exit_s() -> float:

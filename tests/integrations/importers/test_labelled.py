@@ -355,6 +355,10 @@ def test_file_is_told_from_its_content(tmp_path: Path, name: str, packed: Callab
         ("bigbench-mistake", bigbench(steps=["One more line."] * 10_000)),
         ("bigbench-mistake", {"mistake_index": 0, **bigbench()}),
         ("who-and-when", json.dumps(hand_crafted(), indent=4)),
+        ("steps", {"task": "Add 2 and 3.", "steps": [{"agent": "solver", "content": "It is 6."}]}),
+        ("steps", {"steps": [{"n": 0, "kind": "message", "content": 'A "5"}.', "agent": "solver"}], "task": "Add."}),
+        ("steps", {"steps": [{"content": "x" * 500_000, "agent": "solver"}], "task": "Add."}),
+        ("steps", json.dumps(dict(reversed(steps().items())), indent=4)),
     ],
 )
 def test_file_is_told_whatever_comes_first(tmp_path: Path, name: str, record: object) -> None:

@@ -113,6 +113,19 @@ def test_one_run_is_printed_by_its_steps(tmp_path: Path) -> None:
     assert ">1" in text
 
 
+def test_headings_stand_over_their_columns_and_one_is_said_as_one(tmp_path: Path) -> None:
+    """Names shorter than their heading move no column; one step of one agent is no "1 steps" of "1 agents"."""
+    step = Step(0, "1" * 16, "ann", content="It is 6.")
+    trace = MessageActionTrace(TRACE_ID, "Add 2 and 3.", (step,), (Agent("ann"),), outcome="failed")
+    (tmp_path / "a.jsonl").write_text(otlp_lines(trace))
+
+    result = run(tmp_path / "a.jsonl")
+    head, names, row = result.stdout.splitlines()[:3]
+
+    assert "   1 step   1 agent   " in head
+    assert (row.index("message"), row.index("1.00") - 1) == (names.index("kind"), names.index("blame"))
+
+
 def test_many_runs_are_printed_a_line_each_and_the_rest_is_counted(tmp_path: Path) -> None:
     """A table says what it leaves out."""
     runs = [MessageActionTrace(f"{i:032x}", "", small_run().steps, small_run().agents) for i in range(1, 61)]

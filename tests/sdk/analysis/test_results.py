@@ -342,7 +342,7 @@ def test_other_settings_are_not_gone_on_with(tmp_path: Path, monkeypatch: pytest
 
     assert isinstance(refused.exception, ConfigError)
     assert "got settings {'max_false_alarms': 0.2} instead of {'max_false_alarms': 0.05}" in str(refused.exception)
-    assert "1 pieces were done before" in found.stderr
+    assert "1 piece was done before" in found.stderr
 
 
 def test_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

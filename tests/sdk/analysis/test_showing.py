@@ -103,7 +103,7 @@ def test_run_is_drawn_whole() -> None:
               │    Find it.
            >1 │ ◆  solver  ████████ 0.71  ← 0  1.0 s  1,200 → 30 tokens
               │    Deviate from main goal (aegis:FM-2.3)
-              │    »12 * 3 = 35, as anybody can see.«
+              │    “12 * 3 = 35, as anybody can see.”
               │    breaks sum-holds: comes to 36
             2 ●    planner  █░░░░░░░ 0.11  ← 1  1.0 s  1,200 → 30 tokens
                    Good.
@@ -129,7 +129,7 @@ def test_terminal_without_unicode_gets_ascii() -> None:
     picture = drawn(ShownRun("x", small_run()), encoding="ascii")
 
     assert "   >1   #    solver  tool_call add  ======== 0.50  <- 0" in picture
-    assert ">>add({" in picture
+    assert '"add({' in picture
 
 
 @pytest.mark.parametrize("width", [40, 57, 80, 160])
@@ -247,7 +247,7 @@ def test_evidence_far_down_is_shown_where_it_stands() -> None:
     [verdict] = LongestStepTracer().attribute([trace])
     verdict = replace(verdict, evidence=(replace(verdict.evidence[0], quote="THE END"),))
 
-    assert "»THE END«" in drawn(ShownRun("x", trace), verdict=verdict)
+    assert "“THE END”" in drawn(ShownRun("x", trace), verdict=verdict)
 
 
 def test_hostile_text_cannot_command_the_terminal(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_step_is_shown_with_all_of_its_text(tmp_path: Path) -> None:
 
     assert said.startswith("step 1   solver   ████████ 0.99   ← 0   1.0 s\n1,200 → 30 tokens\n")
     assert "builds on: 0 planner\nbuilt on by: 2 planner\n" in said
-    content = said.partition(f"span: {100_002:016x}\n\n")[2].replace("»", "").replace("«", "")
+    content = said.partition(f"span: {100_002:016x}\n\n")[2].replace("“", "").replace("”", "")
     assert content.startswith("first line\n\n    second = 2\nlong long")
     assert content.split().count("long") == 500
 
@@ -287,8 +287,8 @@ def test_step_is_shown_with_what_it_was_given(tmp_path: Path) -> None:
     said = run(tmp_path / "a.jsonl", "--step", "1").stdout
 
     assert (
-        said.replace("»", "")
-        .replace("«", "")
+        said.replace("“", "")
+        .replace("”", "")
         .endswith(
             "It is 36.\n\nwhat it was given, beside what steps before it said:\n"
             "The list: 12 and 3.\ufffd[31m\n\nBe brief.\n"

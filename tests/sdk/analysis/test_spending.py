@@ -154,7 +154,7 @@ def test_show_analyze_and_summary_say_tokens_and_money(tmp_path: Path, table: Pa
     spent = {"input_tokens": 1000, "output_tokens": 100, "usd": 0.0035, "unpriced": []}
     assert row["usage"] == {**spent, "agents": [{"agent": "planner", **spent}]}
     assert "1,000 → 100 tokens, $0.0035" in " ".join(shown.split())
-    assert "1,000 read, 100 written in 1 runs; $0.0035, $0.0035 of it in failed runs" in summed
+    assert "1,000 read, 100 written in 1 run; $0.0035, $0.0035 of it in failed runs" in summed
     assert json.loads(run("summary", out, "--json").output)["tracers"][0]["usage"]["usd_of_failed"] == 0.0035
 
 

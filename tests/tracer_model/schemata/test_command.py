@@ -111,9 +111,9 @@ def test_failed_run_is_not_held_against_schemata_as_a_sound_one(tmp_path: Path, 
     others = written(tmp_path / "others.jsonl", replace(SECOND, outcome="failed"), replace(TWIN, outcome="succeeded"))
     added = call("add", runs, "--step", 3, "--sound", others)
 
-    assert "left out 1 runs of --sound that are known to have failed" in added.stderr
+    assert "left out 1 run of --sound known to have failed" in added.stderr
     assert "1 made" in added.stderr
-    assert "held against 1 sound runs" in added.stderr
+    assert "held against 1 sound run;" in added.stderr
 
 
 def test_runs_without_a_confirmed_failure_make_no_schema(tmp_path: Path, file: SchemataFile) -> None:

@@ -28,7 +28,7 @@ Examples:
 @click.option("--tasks", "tasks_file", type=_PATH, metavar="FILE", help='A task on each line; .jsonl: {"task": ...}.')
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether the answer is right.")
 @click.option("--runs", type=_PATH, multiple=True, metavar="TRACES", help="Learn from these, too; repeatable.")
-@click.option("--labels", type=_PATH, metavar="FILE", help="Of --runs.  [default: labels.jsonl beside them]")
+@click.option("--labels", type=_PATH, metavar="FILE", help="The labels of --runs.  [default: labels.jsonl beside them]")
 @click.option(
     "--budget", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="Runs with a fault."
 )
@@ -43,7 +43,7 @@ Examples:
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Same seed, same faults.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Runs at once; all cores by default.")
 @click.option("--model", metavar="NAME", help="A causal language model to teach too: a folder, or a Hugging Face id.")
-@click.option("--out", type=_PATH, metavar="FOLDER", help="Of the campaign.  [default: runs/learn/PROGRAM]")
+@click.option("--out", type=_PATH, metavar="FOLDER", help="Keep the campaign in FOLDER.  [default: runs/learn/PROGRAM]")
 @click.option("--use/--no-use", default=True, help="Whether what is better is used from now on.")
 @click.option("--dry-run", is_flag=True, help="Run one task once, say the plan and its price, and stop.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.notices import notice
 
 if TYPE_CHECKING:
     from blamespan.importing.recorded import RecordedRun
@@ -50,7 +51,7 @@ def checks(traces: tuple[str, ...], files: tuple[Path, ...], wants_json: bool, e
     for run in runs_in(traces):
         if isinstance(run, UnreadableInput):
             n_unreadable += 1
-            click.echo(f"blamespan: {printable(str(run))}", err=True)
+            notice(run)
             continue
         results = apply_checks(in_use, run.trace)
         if wants_json:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
+from blamespan.analysis.showing.notices import notice
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 
@@ -94,7 +95,7 @@ def add_schemata(
     offered = [run.trace for run in _read_runs(sound)] if sound else []
     sound_runs = [trace for trace in offered if trace.outcome != "failed"]
     if failed := len(offered) - len(sound_runs):
-        click.echo(f"blamespan: left out {failed} runs of --sound that are known to have failed", err=True)
+        click.echo(f"blamespan: left out {counted(failed, 'run')} of --sound known to have failed", err=True)
     for run in runs:
         found = _confirm(run.trace, step, mode, known_labels.get(run.trace.trace_id, ()))
         if found is None:
@@ -111,7 +112,7 @@ def add_schemata(
     counts = [_add_one(file, *one, quote=quote, title=title, name=name, sound=sound_steps) for one in confirmed]
     click.echo(
         f"blamespan: {counts.count('made')} made, {counts.count('known')} known already, {counts.count('refused')} "
-        f"refused; held against {len(sound_runs)} sound runs; {file.path}",
+        f"refused; held against {counted(len(sound_runs), 'sound run')}; {file.path}",
         err=True,
     )
     if "made" not in counts and "known" not in counts:
@@ -203,7 +204,7 @@ def _read_runs(traces: Sequence[str]) -> Iterator[RecordedRun]:
 
     for item in runs_in(traces):
         if isinstance(item, UnreadableInput):
-            click.echo(f"blamespan: {printable(str(item))}", err=True)
+            notice(item)
         else:
             yield item
 

@@ -35,7 +35,9 @@ Examples:
 @click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="A store of blamespan collect instead.")
 @click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Default: labels.jsonl beside them.")
 @click.option("--by", metavar="NAME", help="Who labels.  [default: the user's name]")
-@click.option("--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME")
+@click.option(
+    "--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME", help="The tracer that judges."
+)
 @click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
 @click.option("--blind", is_flag=True, help="Keep the verdicts to yourself: labels that nobody influenced.")
 @click.option("--again", is_flag=True, help="Ask about runs that you have labelled already, too.")

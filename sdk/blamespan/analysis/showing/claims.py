@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from blamespan.analysis.showing.findings import BrokenRule
-from blamespan.analysis.showing.legible import clean, printable
+from blamespan.analysis.showing.legible import clean, counted, printable
 from blamespan.analysis.showing.marks import line, marks_of
 from blamespan.attribution import Attribution, Evidence
 from blamespan.pipeline import ask_part
@@ -235,8 +235,7 @@ def print_answer(console: Console, answer: ShownAnswer) -> None:
         console.print(Text("no step of an agent states a value that could be followed"))
         return
     marks = marks_of(console)
-    count = f"{answer.n_claims} claim{'' if answer.n_claims == 1 else 's'}"
-    title = f"answer: step {answer.step} {line(answer.agent)}, {count}, {answer.summary}"
+    title = f"answer: step {answer.step} {line(answer.agent)}, {counted(answer.n_claims, 'claim')}, {answer.summary}"
     _print_line(console, Text(title, style="bold"))
     for suspect in answer.suspects:
         where = f"step {suspect.step} {line(suspect.agent)}"
@@ -254,7 +253,9 @@ def print_answer(console: Console, answer: ShownAnswer) -> None:
         _print_chain(console, claim, "  ", marks.builds_on)
     if answer.n_hidden:
         console.print()
-        _print_line(console, Text(f"{answer.n_hidden} more claims: --json gives them, up to a bound", style="dim"))
+        _print_line(
+            console, Text(f"{counted(answer.n_hidden, 'more claim')}: --json gives them, up to a bound", style="dim")
+        )
 
 
 def _print_chain(console: Console, claim: ShownClaim, indent: str, arrow: str) -> None:
@@ -273,7 +274,9 @@ def _print_chain(console: Console, claim: ShownClaim, indent: str, arrow: str) -
         _print_line(console, Text(f"{indent}{operand.mentions[0].value}:", style="dim"))
         _print_chain(console, operand, indent + "  ", arrow)
     if claim.n_operands > len(claim.operands) and claim.operands:
-        _print_line(console, Text(f"{indent}and {claim.n_operands - len(claim.operands)} more numbers", style="dim"))
+        _print_line(
+            console, Text(f"{indent}and {counted(claim.n_operands - len(claim.operands), 'more number')}", style="dim")
+        )
 
 
 def mention_place(mention: ShownMention) -> str:

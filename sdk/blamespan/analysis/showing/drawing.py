@@ -9,7 +9,7 @@ from rich.text import Text
 
 from blamespan import conventions as words
 from blamespan.analysis.showing.findings import BrokenRule
-from blamespan.analysis.showing.legible import clean, dollars, duration, number, when
+from blamespan.analysis.showing.legible import clean, counted, dollars, duration, number, when
 from blamespan.analysis.showing.marks import AgentColumns, Marks, excerpt, line, marked, marks_of, rows, shortened
 from blamespan.analysis.showing.run_view import RunView, StepView
 from blamespan.analysis.showing.shown_run import ShownRun
@@ -119,8 +119,8 @@ class Picture:
             line(self._run.source),
             *([trace.outcome] if trace.outcome != "unknown" else []),
             *([when(view.start_ns)] if when(view.start_ns) else []),
-            _format_count(len(self._steps), "step"),
-            _format_count(len(trace.agents), "agent"),
+            counted(len(self._steps), "step"),
+            counted(len(trace.agents), "agent"),
             *([duration(took_ns)] if took_ns > 0 else []),
             *([view.spent.text(self._marks.to)] if view.spent else []),
             *([f"failure {verdict.failure_score:.2f}"] if verdict.abstained is None else []),
@@ -274,7 +274,7 @@ class Picture:
 
     def _print_gap(self, steps: int) -> None:
         if steps > 0:
-            self._say(f"    {self._marks.gap} {_format_count(steps, 'step')}", "dim")
+            self._say(f"    {self._marks.gap} {counted(steps, 'step')}", "dim")
 
     def _print_facts(self, facts: Iterable[Text]) -> None:
         for row in rows(facts, self._console.width, gap=3):
@@ -298,10 +298,6 @@ def _guard_text(mark: GuardMark) -> str:
 def _rule_text(rule: BrokenRule) -> Text:
     verb = "breaks" if rule.outcome == "fail" else "leaves open"
     return Text(f"{verb} {line(rule.name)}: {line(rule.reason or rule.title)}", style="yellow")
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _join_names(indices: Sequence[int], most: int = _MOST_NAMED) -> str:

@@ -69,7 +69,18 @@ def load_templates(folder: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("clean", "dollars", "duration", "iso_time", "number", "percent", "printable", "size", "when"):
+    for name in (
+        "clean",
+        "counted",
+        "dollars",
+        "duration",
+        "iso_time",
+        "number",
+        "percent",
+        "printable",
+        "size",
+        "when",
+    ):
         environment.filters[name] = getattr(legible, name)
     environment.globals["version"] = __version__
     return environment

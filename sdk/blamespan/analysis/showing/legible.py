@@ -86,6 +86,11 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Write how many there are of something: `1 step`, `1,204 steps`; *plural* where it is not *noun* and an s."""
+    return f"{number(count)} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def dollars(usd: float) -> str:
     """Write an amount of money with what is worth reading: `$1.24`, `$0.0031`."""
     if usd >= 1 or usd < 1e-9:

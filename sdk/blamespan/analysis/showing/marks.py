@@ -33,8 +33,8 @@ class Marks:
     to: str = "→"
     gap: str = "⋮"
     more: str = "…"
-    opening: str = "»"
-    closing: str = "«"
+    opening: str = "“"
+    closing: str = "”"
 
     def bar(self, share: float, highest: float) -> str:
         """Draw a share of the blame against the highest one."""
@@ -43,7 +43,7 @@ class Marks:
         return self.full * cells + self.empty * (_BAR_CELLS - cells)
 
 
-_ASCII = Marks("o", "#", "|", "=", ".", "<-", "->", ":", "...", ">>", "<<")
+_ASCII = Marks("o", "#", "|", "=", ".", "<-", "->", ":", "...", '"', '"')
 
 
 def marks_of(console: Console) -> Marks:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import clean
 
 
 def notice(message: object) -> None:
-    """Print one line on stderr; *message*, an error perhaps, may hold untrusted text."""
-    click.echo(f"blamespan: {printable(str(message))}", err=True)
+    """Print a message on stderr, an error perhaps; it may hold untrusted text, and lists on lines of their own."""
+    click.echo(f"blamespan: {clean(str(message))}", err=True)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from blamespan.analysis.showing.legible import dollars, printable
+from blamespan.analysis.showing.legible import counted, dollars, printable
 from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.verdicts import (
     MOST_STEPS,
@@ -45,14 +45,16 @@ def print_run(console: Console, title: str, trace: MessageActionTrace, verdict: 
     is_whole = every or len(steps) <= MOST_STEPS
     shown = [item for item in steps if is_whole or item.score >= SHARE_WORTH_A_LINE or item.is_decisive]
     console.print(Text(_headline(title, trace, verdict), style="bold"), soft_wrap=True)
-    agent_width = min(_AGENT, max((len(printable(item.agent)) for item in shown), default=0))
+    agent_width = min(_AGENT, max(len(text) for text in ("agent", *(printable(item.agent) for item in shown))))
     header = f"{'step':>5}  {'agent':{agent_width}}  {'kind':11}  {'blame':>5}  "
     console.print(Text(header + "error mode and evidence, or what was said", style="dim"), no_wrap=True)
     for item in shown:
         mode = mode_text(verdict, item.step.agent) if item.is_suspect else ""
         _print_step(console, item, mode, agent_width, indent=len(header))
     if len(shown) < len(steps):
-        console.print(f"{len(steps) - len(shown)} more steps, each below {SHARE_WORTH_A_LINE}: --all shows them")
+        console.print(
+            f"{counted(len(steps) - len(shown), 'more step')}, each below {SHARE_WORTH_A_LINE}: --all shows them"
+        )
 
 
 def _print_step(console: Console, item: StepView, mode: str, agent_width: int, *, indent: int) -> None:
@@ -180,7 +182,7 @@ class RunTable:
                 f"left out at this width: {', '.join(omitted)}; --json gives all", style="dim", soft_wrap=True
             )
         if self._hidden:
-            self._console.print(f"{self._hidden} more runs: --all shows them, --json gives them as data")
+            self._console.print(f"{counted(self._hidden, 'more run')}: --all shows them, --json gives them as data")
 
     def _named_rows(self) -> list[tuple[str, ...]]:
         """Name each run by its id alone where all are of one file, which is then printed once, above the table."""
@@ -243,7 +245,7 @@ def _common_folder(sources: Sequence[str]) -> int:
 
 
 def _headline(title: str, trace: MessageActionTrace, verdict: Attribution) -> str:
-    facts = [printable(title), f"{len(trace.steps)} steps", f"{len(trace.agents)} agents"]
+    facts = [printable(title), counted(len(trace.steps), "step"), counted(len(trace.agents), "agent")]
     if trace.outcome != "unknown":
         facts.insert(1, trace.outcome)
     if (spent := spending_of(trace.steps)) is not None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from blamespan.analysis.analyze import analyze
 from blamespan.analysis.results.rows import read_rows
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import is_stored_name, store_in
 from blamespan.analysis.summary.change import Periods, Versions
 from blamespan.analysis.summary.document import as_document
@@ -51,7 +51,7 @@ class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 
 @click.command(
     epilog="""\b
-Example:
+Examples:
   blamespan analyze exports/ --json > results.jsonl
   blamespan summary results.jsonl --before 2026-11-01 --html summary.html
   blamespan summary
@@ -221,8 +221,8 @@ def _rows(source: str, refused: list[UnreadableInput]) -> Iterator[Mapping[str, 
 def _refuse(error: UnreadableInput, refused: list[UnreadableInput]) -> None:
     refused.append(error)
     if len(refused) <= _MOST_NAMED:
-        message = printable(str(error)).removesuffix(".")
-        click.echo(f"blamespan: {message}{'' if 'blamespan analyze TRACES' in message else _HINT}", err=True)
+        message = str(error).removesuffix(".")
+        notice(f"{message}{'' if 'blamespan analyze TRACES' in message else _HINT}")
 
 
 def _title(results: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
 from blamespan.analysis.summary.tally import Names, Tally
@@ -49,7 +50,7 @@ def print_summary(console: Console, summary: Summary, *, every: bool) -> None:
 def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> None:
     tally = judge.tally
     dates = date_range(tally)
-    head = f"{judge.judge}   {tally.runs:,} runs{f'   {dates}' if dates else ''}"
+    head = f"{judge.judge}   {counted(tally.runs, 'run')}{f'   {dates}' if dates else ''}"
     console.print(Text(head, style="bold"), soft_wrap=True)
     for title, share in (
         ("failed", Share(tally.failed, tally.judged)),
@@ -58,7 +59,7 @@ def _print_judge(console: Console, judge: JudgeSummary, most: int | None) -> Non
         console.print(f"{title:10}  {percent(share.value):>7}  ({interval(share)})  {share.count:,} of {share.total:,}")
     if tally.guarded:
         done = ", ".join(f"{tally.guard[action]:,} {action}" for action in reversed(ACTIONS) if tally.guard[action])
-        console.print(f"{'guard':10}  {done} in {tally.guarded:,} runs")
+        console.print(f"{'guard':10}  {done} in {counted(tally.guarded, 'run')}")
     if tally.counted:
         console.print(f"{'tokens':10}  {usage(tally)}")
     if tally.verified:

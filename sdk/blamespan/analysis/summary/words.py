@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blamespan.analysis.showing.legible import dollars
+from blamespan.analysis.showing.legible import counted, dollars
 from blamespan.analysis.summary.change import CORRECTION, METHODS, SIGNIFICANT, ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
@@ -57,7 +57,7 @@ def remarks(judge: JudgeSummary) -> list[str]:
     """List what a reader must know before reading the figures."""
     tally, notes = judge.tally, []
     if tally.failed < _FEW:
-        notes.append(f"Only {tally.failed} failed runs: read the intervals, not the order.")
+        notes.append(f"Only {counted(tally.failed, 'failed run')}: read the intervals, not the order.")
     if tally.repeated:
         notes.append(f"{tally.repeated:,} failures occur more than once: give each result once.")
     if others := max(tally.agents.others, tally.modes.others, tally.others):
@@ -75,11 +75,11 @@ def usage(tally: Tally) -> str:
     """Say what the models of the runs read, wrote and cost; empty where nobody counted tokens."""
     if not tally.counted:
         return ""
-    parts = [f"{tally.input_tokens:,} read, {tally.output_tokens:,} written in {tally.counted:,} runs"]
+    parts = [f"{tally.input_tokens:,} read, {tally.output_tokens:,} written in {counted(tally.counted, 'run')}"]
     if tally.priced:
         parts.append(f"{dollars(tally.usd)}, {dollars(tally.usd_of_failed)} of it in failed runs")
     if tally.unpriced:
-        parts.append(f"{tally.unpriced:,} runs with a model of no known price")
+        parts.append(f"{counted(tally.unpriced, 'run')} with a model of no known price")
     return "; ".join(parts)
 
 
@@ -133,6 +133,6 @@ def tested(judge: JudgeSummary) -> str:
         return ""
     sure = sum(change.is_significant for change in judge.changes)
     return (
-        f"{judge.before.runs:,} runs {judge.sides[0]} and {judge.after.runs:,} {judge.sides[1]}: {sure} of "
+        f"{counted(judge.before.runs, 'run')} {judge.sides[0]} and {judge.after.runs:,} {judge.sides[1]}: {sure} of "
         f"{len(judge.changes)} comparisons significant at {SIGNIFICANT}: {METHODS}, corrected by {CORRECTION}"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.notices import notice
 from blamespan.tracers import tracer_options
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants
     for run in runs_in(traces, format_name=format_name):
         if isinstance(run, UnreadableInput):
             has_failed = True
-            click.echo(f"blamespan: {printable(str(run))}", err=True)
+            notice(run)
             continue
         if dry_run:
             _print_question(run, tracer, settings, wants_json=wants_json)
