@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from platformdirs import user_state_path  # here, so that who loads this part learns at once that it is missing
-
 from blamespan.annotate import is_verdict, without_verdict
 from blamespan.spans import Span
 from blamespan_collector.options import local_store
@@ -36,6 +34,8 @@ def embedded_store() -> Path | None:
     named = os.environ.get("BLAMESPAN_STORE", "").strip()
     if named:
         return None if named.lower() == "none" else Path(named).expanduser()
+    from platformdirs import user_state_path
+
     return user_state_path("blamespan", appauthor=False) / "embedded" / "runs.db"
 
 

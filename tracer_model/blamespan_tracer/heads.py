@@ -114,7 +114,10 @@ def _find_store_folder() -> Path | None:
     if os.environ.get("BLAMESPAN_STORE", "").strip().lower() == "none":
         return None
     store_folder = find_part("store_folder", _log, "heads beside the store are not looked for")
-    return None if store_folder is None else store_folder()
+    try:
+        return None if store_folder is None else store_folder()
+    except ImportError:  # the collector's packages are not installed: there is no store
+        return None
 
 
 def _load_all(folder: Path, files: str, load: Callable[[Path], _HeadT]) -> list[_HeadT]:
