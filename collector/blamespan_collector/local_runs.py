@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from blamespan.annotate import is_verdict, without_verdict
+from blamespan.plugins import require
 from blamespan.spans import Span
 from blamespan_collector.options import local_store
 from blamespan_collector.store import Retention, RunStore, RunWriter, StoreError
@@ -51,7 +52,12 @@ def default_store() -> Path:
 
 
 def store_folder() -> Path:
-    """Return the folder of this user's store: what belongs to it (labels, schemata) lies beside it."""
+    """Return the folder of this user's store: what belongs to it (labels, schemata) lies beside it.
+
+    Raises:
+        MissingExtra: if the collector's packages, which know the place, are not installed.
+    """
+    require("platformdirs", "collector")
     return default_store().parent
 
 

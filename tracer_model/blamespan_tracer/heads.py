@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from blamespan.errors import TracerUnavailable
+from blamespan.errors import MissingExtra, TracerUnavailable
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.weights_file import read_weights
@@ -116,7 +116,7 @@ def _find_store_folder() -> Path | None:
     store_folder = find_part("store_folder", _log, "heads beside the store are not looked for")
     try:
         return None if store_folder is None else store_folder()
-    except ImportError:  # the collector's packages are not installed: there is no store
+    except MissingExtra:
         return None
 
 

@@ -18,7 +18,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 from blamespan import conventions as words
 from blamespan.otlp.proto import mapping
 from blamespan.spans import Attributes
-from blamespan_collector.jaeger.tags import service_name, tags_of, tags_of_span
+from blamespan_collector.jaeger.tags import service_name, spans_by_service, tags_of, tags_of_span
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -143,13 +143,7 @@ def summarize_trace(groups: Sequence[ResourceSpans]) -> JsonObject:
     The root is the earliest span without a parent; of a trace whose root has not come, the earliest span whose parent
     has not come. Times are Unix nanoseconds in decimal digits: JavaScript reads no such number exactly.
     """
-    spans = [
-        (span, name)
-        for group in groups
-        for name in [service_name(group.resource)]
-        for scoped in group.scope_spans
-        for span in scoped.spans
-    ]
+    spans = spans_by_service(groups)
     ids = {span.span_id for span, _ in spans}
     orphans = [(span, name) for span, name in spans if any(span.parent_span_id) and span.parent_span_id not in ids]
     roots = [(span, name) for span, name in spans if not any(span.parent_span_id)]

@@ -16,7 +16,7 @@ from blamespan.annotate import cut
 from blamespan_collector.jaeger.conversion import JsonObject, groups_of, summarize_trace, without_repeats
 from blamespan_collector.jaeger.matching import MAX_NAME_BYTES, Matcher
 from blamespan_collector.jaeger.query import TraceQuery
-from blamespan_collector.jaeger.tags import NO_SERVICE_NAME, service_name
+from blamespan_collector.jaeger.tags import NO_SERVICE_NAME, spans_by_service
 from blamespan_collector.store import RunQuery, RunStore, StoreUnavailable
 
 Trace: TypeAlias = Sequence[ResourceSpans]
@@ -216,13 +216,7 @@ def _rough(query: TraceQuery) -> RunQuery:
 
 def _calls(groups: Trace) -> Iterator[tuple[str, str]]:
     """Return caller and called of each span whose parent is another service's."""
-    spans = [
-        (span, name)
-        for group in groups
-        for name in [service_name(group.resource)]
-        for scoped in group.scope_spans
-        for span in scoped.spans
-    ]
+    spans = spans_by_service(groups)
     services = {span.span_id: name for span, name in spans}
     for span, name in spans:
         parent = services.get(span.parent_span_id)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span, Status
 
 from blamespan.otlp.proto import mapping
 
@@ -68,6 +68,17 @@ def service_name(resource: Resource) -> str:
     """Name the service as Jaeger does."""
     names = [item.value.string_value for item in resource.attributes if item.key == "service.name"]
     return (names[-1] if names else "") or NO_SERVICE_NAME
+
+
+def spans_by_service(groups: Iterable[ResourceSpans]) -> list[tuple[Span, str]]:
+    """List spans, each with the name of its service."""
+    return [
+        (span, name)
+        for group in groups
+        for name in [service_name(group.resource)]
+        for scoped in group.scope_spans
+        for span in scoped.spans
+    ]
 
 
 def _own_tag(key: str, value: str | bool) -> Tag:

@@ -192,7 +192,7 @@ def schemata_file() -> Path | None:
         return None if named.lower() == "none" else Path(named).expanduser()
     try:
         return cast("Callable[[], Path]", load_part("store_folder"))() / SCHEMATA_FILE
-    except (BlamespanError, ImportError):
+    except BlamespanError:
         return None
 
 
