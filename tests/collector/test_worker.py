@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import random
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,12 @@ from blamespan.attribution import Attribution
 from blamespan.rebuilding.continuing import WAITS
 from blamespan.spans import Span, SpanLink
 from blamespan.trace import MessageActionTrace
-from blamespan_collector.delivering.sinks import Oversized, Refused
+from blamespan_collector.delivering.sinks import Oversized, Receipt, Refused
 from blamespan_collector.delivering.store_sink import StoreSink
 from blamespan_collector.judging.scorer import InFlight
 from blamespan_collector.settings import Limits
 from blamespan_collector.store import Retention, RunStore
+from blamespan_collector.wire.outgoing import Kind
 from tests.collector.fakes import POISON, SOON, FirstStepTracer, SlowTracer, run
 from tests.collector.working import MemorySink, down, ids, until, working
 
@@ -389,6 +391,30 @@ def test_killed_worker_is_taken_up_where_it_was(tmp_path: Path) -> None:
 
     assert Counter(ids(sink.spans)).most_common(1)[0][1] == 1
     assert set(ids(spans)) <= set(ids(sink.spans))
+
+
+@dataclass(eq=False)
+class NeverAnswering(MemorySink):
+    """Takes what it gets and does not say so."""
+
+    async def send(self, kind: Kind, payloads: Sequence[bytes]) -> Receipt:
+        await super().send(kind, payloads)
+        return await asyncio.Future[Receipt]()
+
+
+@pytest.mark.parametrize("stop_s", [0, 0.2])
+def test_ended_worker_delivers_nothing_beside_the_next(tmp_path: Path, stop_s: float) -> None:
+    """Whether it was told to stop or left: what it is about to deliver is broken off and left to its successor."""
+    silent, sink = NeverAnswering(kinds=frozenset({"traces"})), MemorySink(kinds=frozenset({"traces"}))
+    with working(tmp_path, silent, stop_s=stop_s) as one:
+        one.take(run(1))
+        until(lambda: silent.attempts)
+    assert silent.is_closed
+    with working(tmp_path, sink):
+        until(lambda: sink.traces)
+
+    assert silent.attempts == 1
+    assert set(ids(sink.spans)) == set(ids(run(1)))
 
 
 def test_long_trace_is_carried_over_so_that_its_segment_can_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,8 @@ _LONGEST_ASKED_S = 300.0
 _DOUBTS = 6
 """Attempts, about 15 s, after which a failing batch is suspected rather than its sink."""
 _LOOK_EVERY_S = 1.0
+_BROKEN_OFF_S = 0.5
+"""How long a delivery that is broken off may take to end."""
 _REFUSALS = 3
 """Rows refused one after the other before the sink is suspected rather than they."""
 _MAX_REASON_BYTES = 2_000
@@ -100,6 +102,7 @@ class Delivery:
         self.failure: BaseException | None = None
         """What ended the lanes, which nothing should."""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
         self._lanes: list[_Lane] = []
         self._stopping: asyncio.Event | None = None
         self._started = threading.Event()
@@ -118,9 +121,7 @@ class Delivery:
 
     def wake(self) -> None:
         """Wake the lanes, as there is more in the outbox; from any thread."""
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(self._wake)
+        self._call(self._wake)
 
     def count_added(self, kind: Kind, spans: int) -> None:
         """Count what was put into the outbox."""
@@ -129,22 +130,30 @@ class Delivery:
                 counts.waiting += spans
 
     def stop(self, within_s: float) -> bool:
-        """Deliver what waits, trying no sink again that fails, then end.
+        """Deliver what waits, trying no sink again that fails, then end; what is under way after that is broken off.
 
         Returns:
             Whether everything was delivered.
         """
-        if self._loop is not None and self._stopping is not None:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._stop)
+        self._call(self._stop)
         self._thread.join(within_s)
-        return not self._thread.is_alive() and not any(
-            counts.waiting or counts.resending for counts in self.counts.values()
-        )
+        is_ended = not self._thread.is_alive()
+        if not is_ended and self._task is not None:  # else it delivers beside the next process
+            self._call(self._task.cancel)
+            self._thread.join(_BROKEN_OFF_S)
+        return is_ended and not any(counts.waiting or counts.resending for counts in self.counts.values())
+
+    def _call(self, callback: Callable[[], object]) -> None:
+        """Call back on the loop, if it runs; from any thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(callback)
 
     def _run(self) -> None:
         try:
             asyncio.run(self._deliver())
+        except asyncio.CancelledError:  # by `stop`
+            pass
         except BaseException as error:
             self.failure = error
             _logger.exception("delivering ended")
@@ -157,7 +166,7 @@ class Delivery:
         self._lanes = [_Lane(sink, kind, outbox, self._stopping) for sink in self._sinks for kind in sorted(sink.kinds)]
         self.counts = {(lane.sink.name, lane.kind): lane.counts for lane in self._lanes}
         self._resume(outbox)
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         self._started.set()
         watching = asyncio.create_task(self._watch(outbox))
         try:
@@ -224,8 +233,8 @@ class Delivery:
             lane.changed.set()
 
     def _stop(self) -> None:
-        assert self._stopping is not None
-        self._stopping.set()
+        if self._stopping is not None:
+            self._stopping.set()
         self._wake()
 
 

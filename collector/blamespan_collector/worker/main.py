@@ -276,6 +276,8 @@ class Worker:
         if self._stop_s is not None:
             self._drain(self._stop_s)
             self._tell(link)
+        else:
+            self._delivery.stop(0)
         self.close()
 
     def close(self) -> None:
