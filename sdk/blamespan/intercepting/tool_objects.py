@@ -102,13 +102,15 @@ def names_behind(tool: object) -> frozenset[str]:
     """
     names: set[str] = set()
     functions: set[_Key | None] = set()
-    visited: set[tuple[int, frozenset[str]]] = set()
+    visited: set[tuple[int | _Key | None, frozenset[str]]] = set()
     waiting: list[tuple[Any, frozenset[str]]] = [(tool, frozenset())] if tool is not None else []
     while waiting:
         item, used = waiting.pop()
-        if isinstance(item, _LEAVES) or (id(item), used) in visited:
+        # a bound method is a new object each time that it is read: what it binds tells it from others
+        visit = (_key(item) if isinstance(item, MethodType) else id(item)), used
+        if isinstance(item, _LEAVES) or visit in visited:
             continue
-        visited.add((id(item), used))
+        visited.add(visit)
         if len(visited) > _MOST:
             raise ValueError(f"expected a tool that uses at most {_MOST:,} objects, got {names!r:.80} with more")
         if isinstance(item, FunctionType | MethodType):
