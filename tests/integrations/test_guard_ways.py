@@ -21,7 +21,7 @@ from tests.integrations.guard_ways import (
     code,
 )
 
-WAYS = (*AUTOGEN_WAYS, *LANGGRAPH_WAYS)
+WAYS = AUTOGEN_WAYS | LANGGRAPH_WAYS
 FORBIDS = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})
 OTHER = parse_policy(
     {
@@ -40,11 +40,11 @@ def test_no_way_leads_to_a_forbidden_tool(way: Way) -> None:
     """Whatever the way, the tool is never called."""
     sent: list[Any] = []
     with blamespan.guard(FORBIDS) as guard:
-        for seed in range(12):
+        for seed in range(WAYS[way]):
             way(seed, sent)
 
     assert sent == []
-    assert guard.counts["block"] >= 12
+    assert guard.counts["block"] >= WAYS[way]
     assert not guard.counts["error"]
 
 
