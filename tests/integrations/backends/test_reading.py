@@ -22,6 +22,8 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.backends import _api
+from blamespan_integrations.backends import jaeger as jaeger_backend
+from blamespan_integrations.backends import langfuse as langfuse_backend
 from blamespan_integrations.backends.tempo import traceql
 from tests.integrations.backends.runs import NOON, run_spans, trace_of
 from tests.integrations.backends.servers import Answer, Asked, jaeger, jaeger_v1, langfuse, phoenix, served, tempo
@@ -87,27 +89,28 @@ def once(answer: Callable[[Asked], Answer], given: Answer) -> Callable[[Asked], 
 # -- Jaeger
 
 
-def test_jaeger_gives_every_run_of_a_range_once() -> None:
+def test_jaeger_gives_every_run_of_a_range_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a search holds fewer traces than there are, the range is halved until all are found."""
-    many = [run_spans(number, at=NOON + timedelta(seconds=number)) for number in range(1, 131)]
-    with served(jaeger(many, at_most=100)) as server:
-        runs, errors = read(f"jaeger://{server.host}", Selection(since=NOON, until=NOON + timedelta(minutes=4)))
+    monkeypatch.setattr(jaeger_backend, "_AT_ONCE", 9)
+    with served(jaeger(TRACES, at_most=9)) as server:
+        runs, errors = read(f"jaeger://{server.host}", A_DAY)
 
     assert errors == []
-    assert ids_of(runs) == [spans[0].trace_id for spans in many]
-    assert runs[0].trace == trace_of(1, at=NOON + timedelta(seconds=1))
+    assert ids_of(runs) == IDS
+    assert runs[0].trace == trace_of(1, at=NOON + timedelta(seconds=10))
     assert runs[0].source == f"jaeger://{server.host}:{IDS[0]}"
-    assert runs[0].root_id == many[0][0].span_id
+    assert runs[0].root_id == TRACES[0][0].span_id
 
 
-def test_jaeger_more_at_one_moment_than_a_search_gives_are_found() -> None:
+def test_jaeger_more_at_one_moment_than_a_search_gives_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Traces that began at the same time are asked for in a greater number."""
-    many = [run_spans(number, steps=1) for number in range(1, 111)]
+    monkeypatch.setattr(jaeger_backend, "_AT_ONCE", 9)
+    many = [run_spans(number, steps=1) for number in range(1, 12)]
     with served(jaeger(many)) as server:
         runs, errors = read(f"jaeger://{server.host}", Selection(since=NOON, until=NOON + timedelta(milliseconds=2)))
 
     assert errors == []
-    assert len(set(ids_of(runs))) == 110
+    assert len(set(ids_of(runs))) == 11
 
 
 def test_jaeger_reads_the_service_that_its_url_names() -> None:
@@ -267,29 +270,31 @@ def langfuse_traces(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_langfuse_gives_the_runs_of_all_its_pages() -> None:
+def test_langfuse_gives_the_runs_of_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbered pages are read to the last; each trace is the run that the framework made."""
-    with served(langfuse(langfuse_traces(70))) as server:
+    monkeypatch.setattr(langfuse_backend, "_A_PAGE", 4)
+    with served(langfuse(langfuse_traces(9))) as server:
         runs, errors = read(f"langfuse://{server.host}")
 
     assert errors == []
-    assert len(set(ids_of(runs))) == 70
+    assert len(set(ids_of(runs))) == 9
     hidden = {*HIDDEN, "langfuse.observation.id", "langfuse.trace.id"}
-    assert draw(runs[69].trace, hide=hidden) == NODES
+    assert draw(runs[8].trace, hide=hidden) == NODES
     assert {one.headers["authorization"] for one in server.asked} == {"Basic cGstbGYtcHVibGljOnNrLWxmLXNlY3JldA=="}
 
 
-def test_langfuse_page_that_fails_is_named_and_the_next_are_read() -> None:
+def test_langfuse_page_that_fails_is_named_and_the_next_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """One page of a list that cannot be had takes none of the others with it."""
+    monkeypatch.setattr(langfuse_backend, "_A_PAGE", 4)
     broken = failing(
-        langfuse(langfuse_traces(150)),
+        langfuse(langfuse_traces(10)),
         lambda asked: asked.path == "/api/public/traces" and asked.option("page") == "2",
         Answer(b"boom", 500),
     )
     with served(broken) as server:
         runs, errors = read(f"langfuse://{server.host}")
 
-    assert len(runs) == 150 - 64
+    assert len(runs) == 10 - 4
     assert len(errors) == 1
     assert "page 2 of the list of traces cannot be read" in errors[0]
 
