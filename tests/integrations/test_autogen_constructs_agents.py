@@ -29,16 +29,7 @@ from pydantic import BaseModel
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    INFO,
-    Echo,
-    assistant,
-    calls,
-    drawn,
-    named,
-    outline,
-    replay,
-)
+from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, drawn, named, outline, replay
 from tests.integrations.drawing import literal
 
 

@@ -24,17 +24,7 @@ from autogen_core import CancellationToken
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    calls,
-    drawn,
-    named,
-    only,
-    outline,
-    read,
-    replay,
-)
+from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, named, only, outline, read, replay
 from tests.integrations.drawing import literal
 
 

@@ -23,9 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
-from tests.integrations.autogen_runs import (
-    Echo,
-)
+from tests.integrations.autogen_runs import Echo
 from tests.integrations.host_autogen import HOST, team
 
 HOOKED = (Team, ChatAgent, BaseTool, Workbench, ChatCompletionClient)

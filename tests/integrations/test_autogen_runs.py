@@ -21,16 +21,7 @@ from blamespan.host_safety import shield_host
 from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    named,
-    only,
-    read,
-    said,
-    trace_of,
-    tree,
-)
+from tests.integrations.autogen_runs import Echo, assistant, named, only, read, said, trace_of, tree
 
 
 def pair(**options: Any) -> RoundRobinGroupChat:

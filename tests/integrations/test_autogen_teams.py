@@ -5,29 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from autogen_agentchat.agents import (
-    CodeExecutorAgent,
-    UserProxyAgent,
-)
-from autogen_agentchat.teams import (
-    MagenticOneGroupChat,
-    RoundRobinGroupChat,
-    SelectorGroupChat,
-)
+from autogen_agentchat.agents import CodeExecutorAgent, UserProxyAgent
+from autogen_agentchat.teams import MagenticOneGroupChat, RoundRobinGroupChat, SelectorGroupChat
 from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    named,
-    only,
-    read,
-    replay,
-    said,
-    trace_of,
-)
+from tests.integrations.autogen_runs import Echo, assistant, named, only, read, replay, said, trace_of
 
 
 async def test_selectors_prompt_is_recorded_without_what_it_repeats(recorder: SpanRecorder) -> None:

@@ -29,15 +29,7 @@ from pydantic import BaseModel
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    calls,
-    named,
-    only,
-    trace_of,
-    tree,
-)
+from tests.integrations.autogen_runs import Echo, assistant, calls, named, only, trace_of, tree
 
 
 def add(one: int, other: int) -> int:

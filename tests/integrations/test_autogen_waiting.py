@@ -11,11 +11,7 @@ from autogen_agentchat.teams import Swarm
 from blamespan import conventions as words
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    assistant,
-    calls,
-    named,
-)
+from tests.integrations.autogen_runs import assistant, calls, named
 
 
 def asking_team() -> Swarm:

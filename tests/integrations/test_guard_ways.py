@@ -11,15 +11,7 @@ from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 
 import blamespan
 from blamespan.guarding.policy import parse_policy
-from tests.integrations.guard_ways import (
-    AUTOGEN_WAYS,
-    FORBIDDEN,
-    LANGGRAPH_WAYS,
-    PYTHON_CODES,
-    SHELL_CODES,
-    Way,
-    code,
-)
+from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS, PYTHON_CODES, SHELL_CODES, Way, code
 
 WAYS = AUTOGEN_WAYS | LANGGRAPH_WAYS
 FORBIDS = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})

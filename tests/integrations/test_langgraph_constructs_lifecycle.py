@@ -24,14 +24,7 @@ from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from tests.integrations.drawing import literal
-from tests.integrations.langgraph_programs import (
-    Words,
-    asks_for,
-    calculator,
-    chain,
-    drawn,
-    says,
-)
+from tests.integrations.langgraph_programs import Words, asks_for, calculator, chain, drawn, says
 
 ASK: Any = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}

@@ -18,16 +18,7 @@ from langgraph.types import Command, interrupt
 from blamespan import conventions as words
 from blamespan import rebuild
 from blamespan.testing import SpanRecorder
-from tests.integrations.langgraph_programs import (
-    Words,
-    add,
-    asks_for,
-    calculator,
-    chain,
-    model,
-    named,
-    says,
-)
+from tests.integrations.langgraph_programs import Words, add, asks_for, calculator, chain, model, named, says
 
 ASK = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}

@@ -18,15 +18,7 @@ from blamespan import conventions as words
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
-from tests.integrations.autogen_runs import (
-    Raises,
-    assistant,
-    calls,
-    drawn,
-    named,
-    only,
-    trace_of,
-)
+from tests.integrations.autogen_runs import Raises, assistant, calls, drawn, named, only, trace_of
 from tests.integrations.drawing import literal
 from tests.integrations.hosts import recording
 from tests.integrations.test_run_outcome_ways_autogen_langgraph import outcomes
