@@ -11,6 +11,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def write_variables() -> str:
     return heading + "\n".join(_table("variable | explained in", rows)) + "\n"
 
 
+@cache
 def variables() -> dict[str, list[Path]]:
     """Find every variable in the code but the collector's settings, and the pages by hand that name it."""
     from blamespan_collector.options import list_settings

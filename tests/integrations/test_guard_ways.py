@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from autogen_core.tools import TextResultContent, ToolOverride, ToolResult
+from autogen_core import CancellationToken
+from autogen_core.tools import FunctionTool, TextResultContent, ToolOverride, ToolResult
 from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
+from langchain_core.tools import StructuredTool
 
 import blamespan
 from blamespan.guarding.policy import parse_policy
@@ -69,6 +72,36 @@ def test_code_that_calls_a_forbidden_tool_is_not_run(seed: int) -> None:
     assert free != []
     assert guarded == []
     assert guard.counts["block"] == 1
+
+
+def prepare_autogen(function: Any) -> tuple[Any, Callable[[], object]]:
+    proper, other = (FunctionTool(function, "Transfer.", name=name) for name in (FORBIDDEN, "look"))
+    return proper, lambda: asyncio.run(other.run_json({"amount": 5}, CancellationToken()))
+
+
+def prepare_langgraph(function: Any) -> tuple[Any, Callable[[], object]]:
+    proper, other = (
+        StructuredTool.from_function(function, name=name, description="Transfer.") for name in (FORBIDDEN, "look")
+    )
+    return proper, lambda: other.invoke({"amount": 5})
+
+
+@pytest.mark.parametrize("prepare", [prepare_autogen, prepare_langgraph])
+@pytest.mark.parametrize(("forbidden", "expected"), [(FORBIDDEN, []), ("something_else", [5])])
+def test_tool_that_was_made_before_the_guard_is_known(prepare: Any, forbidden: str, expected: list[int]) -> None:
+    """A function that a forbidden tool has is forbidden by every name, also where the tool was there first."""
+    sent: list[int] = []
+
+    def transfer(amount: int) -> str:
+        sent.append(amount)
+        return "sent"
+
+    proper, call = prepare(transfer)
+    with blamespan.guard(parse_policy({"agents": {"*": {"forbidden": [forbidden]}}})):
+        call()
+
+    assert proper.name == FORBIDDEN
+    assert sent == expected
 
 
 @pytest.mark.parametrize(("forbidden", "is_called"), [(FORBIDDEN, False), ("look", False), ("something_else", True)])
