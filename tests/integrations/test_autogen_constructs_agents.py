@@ -29,8 +29,9 @@ from pydantic import BaseModel
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, drawn, named, only, outline, read, replay
+from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, drawn, named, only, outline, replay
 from tests.integrations.drawing import literal
+from tests.integrations.drawing import read_messages as read
 
 
 class Streams(Echo):

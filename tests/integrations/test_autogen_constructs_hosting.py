@@ -31,8 +31,9 @@ from autogen_core import (
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
-from tests.integrations.autogen_runs import Echo, Raises, assistant, drawn, named, only, outline, read
+from tests.integrations.autogen_runs import Echo, Raises, assistant, drawn, named, only, outline
 from tests.integrations.drawing import literal
+from tests.integrations.drawing import read_messages as read
 
 
 def pair(**options: Any) -> RoundRobinGroupChat:

@@ -24,8 +24,9 @@ from autogen_core import CancellationToken
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, named, only, outline, read, replay
+from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, named, only, outline, replay
 from tests.integrations.drawing import literal
+from tests.integrations.drawing import read_messages as read
 
 
 class Later(Echo):
