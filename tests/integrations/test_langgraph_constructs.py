@@ -453,13 +453,17 @@ def test_subgraphs_as_nodes(recorder: SpanRecorder) -> None:
 
 @pytest.mark.construct("LangGraph", "Subgraph called inside a node")
 def test_subgraph_called_in_a_node(recorder: SpanRecorder) -> None:
-    """The graph is a team below the node's own span; what the node adds of its own is its own message."""
+    """The graph is a team below the node's own span; what the node adds of its own is its own message, and no more."""
     team = chain(("reader", says("read")), name="team")
-    graph = chain(("caller", lambda state: {"words": [team.invoke(state)["words"][-1] + " twice"]}), name="g")
-    graph.invoke({"words": []})
+    hands_on = ("porter", lambda state: {"words": team.invoke(state)["words"][-1:]})
+    adds = ("caller", lambda state: {"words": [team.invoke(state)["words"][-1] + " twice"]})
+    chain(hands_on, adds, name="g").invoke({"words": []})
 
     assert tree(recorder) == [
         "invoke_workflow g",
+        "  invoke_workflow porter",
+        "    invoke_workflow team",
+        "      invoke_agent reader",
         "  invoke_workflow caller",
         "    invoke_workflow team",
         "      invoke_agent reader",
@@ -470,7 +474,8 @@ def test_subgraph_called_in_a_node(recorder: SpanRecorder) -> None:
         task: words: []
         agents: reader, caller
         0 reader: message 'words: read', blamespan.agent.id='team/reader', langgraph.step=1
-        1 caller: message 'words: read twice' after 0, langgraph.step=1
+        1 reader: message 'words: read' after 0, blamespan.agent.id='team/reader', langgraph.step=1
+        2 caller: message 'words: read twice' after 1, langgraph.step=2
     """)
 
 
