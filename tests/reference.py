@@ -94,7 +94,8 @@ def variables() -> dict[str, list[Path]]:
         node.value
         for package in ("sdk", "integrations", "collector", "tracer_model")
         for path in (ROOT / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "BLAMESPAN_" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     names = {name for name in constants if re.fullmatch(r"BLAMESPAN(_[A-Z]+)+", name)}
