@@ -11,6 +11,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def write_variables() -> str:
     return heading + "\n".join(_table("variable | explained in", rows)) + "\n"
 
 
+@cache
 def variables() -> dict[str, list[Path]]:
     """Find every variable in the code but the collector's settings, and the pages by hand that name it."""
     from blamespan_collector.options import list_settings
@@ -92,7 +94,8 @@ def variables() -> dict[str, list[Path]]:
         node.value
         for package in ("sdk", "integrations", "collector", "tracer_model")
         for path in (ROOT / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "BLAMESPAN_" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     names = {name for name in constants if re.fullmatch(r"BLAMESPAN(_[A-Z]+)+", name)}

@@ -132,16 +132,16 @@ def test_site_has_every_page() -> None:
 
 def test_generated_pages_say_what_the_code_says() -> None:
     """Each has a title and a table or text of its own; the modes are those of the taxonomies."""
-    for name, write in GENERATED.items():
-        text = write()
+    pages = {name: write() for name, write in GENERATED.items()}
+    for name, text in pages.items():
         assert text.startswith("# "), name
         assert len(text.split()) > 100, name
     printed = CliRunner().invoke(cli, ["lab", "modes", "--json"]).stdout.splitlines()
     modes = {str(mode) for taxonomy in (MAST, AEGIS, EXTENSION) for mode in taxonomy.values()}
 
     assert {json.loads(line)["code"] for line in printed} == modes
-    assert all(f"`{mode}`" in GENERATED["error-modes"]() for mode in modes)
-    shown = re.findall(r"<details markdown><summary>[^<>]+</summary>\n\n```text\n", GENERATED["constructs"]())
+    assert all(f"`{mode}`" in pages["error-modes"] for mode in modes)
+    shown = re.findall(r"<details markdown><summary>[^<>]+</summary>\n\n```text\n", pages["constructs"])
     assert len(shown) > 30
 
 

@@ -21,7 +21,6 @@ from agent_framework import (
 from agent_framework._middleware import ChatMiddlewareLayer
 from agent_framework.observability import ChatTelemetryLayer
 
-from blamespan.genai_messages import load_messages
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from tests.integrations.drawing import TOLD_ELSEWHERE, draw_runs
@@ -115,25 +114,6 @@ def named(recorder: SpanRecorder, start: str) -> list[Span]:
     return [span for span in recorder.spans() if span.name.startswith(start)]
 
 
-def read(span: Span, key: str) -> list[tuple[str, str | None, str]]:
-    """List the messages of an attribute: role, name, text."""
-    messages = load_messages(span.attributes.get(key)) or ()
-    texts = ["".join(str(part.get("content", part.get("response", ""))) for part in item.parts) for item in messages]
-    return [(message.role, message.name, text) for message, text in zip(messages, texts, strict=True)]
-
-
 def drawn(recorder: SpanRecorder) -> str:
     """Draw every run recorded."""
     return draw_runs(recorder.spans(), headline, hide=TOLD_ELSEWHERE)
-
-
-def outline(recorder: SpanRecorder) -> str:
-    """Draw which span is whose child, in the order they began."""
-    spans = sorted(recorder.spans(), key=lambda span: span.start_ns)
-    ids = {span.span_id for span in spans}
-
-    def lines(parent: str | None, depth: int) -> list[str]:
-        children = [span for span in spans if (span.parent_id if span.parent_id in ids else None) == parent]
-        return [line for span in children for line in ("  " * depth + span.name, *lines(span.span_id, depth + 1))]
-
-    return "\n".join(lines(None, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
@@ -14,11 +14,11 @@ from autogen_core.models import CreateResult, ModelInfo, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from blamespan import conventions as words
-from blamespan.genai_messages import load_messages
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace
+from tests.integrations import drawing
 from tests.integrations.drawing import TOLD_ELSEWHERE, draw_runs
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False)
@@ -94,13 +94,6 @@ def said(trace: MessageActionTrace) -> list[tuple[str, str, str]]:
     return [(step.agent, step.kind, step.content) for step in trace.steps]
 
 
-def read(span: Span, key: str = words.INPUT_MESSAGES) -> list[tuple[str, str | None, str]]:
-    """List the messages of an attribute: role, name, text."""
-    messages = load_messages(span.attributes.get(key)) or ()
-    texts = ["".join(str(part.get("content", part.get("response"))) for part in message.parts) for message in messages]
-    return [(message.role, message.name, text) for message, text in zip(messages, texts, strict=True)]
-
-
 def tree(recorder: SpanRecorder) -> dict[str, list[str]]:
     """Map the name of each span to the names of its children, both in the order they began."""
     spans = sorted(recorder.spans(), key=lambda span: span.start_ns)
@@ -128,14 +121,4 @@ def _headline(root: Span) -> str:
 
 def outline(recorded: SpanRecorder | Sequence[Span]) -> str:
     """Draw the spans by name, children indented below their parent, in the order they started."""
-    found = recorded.spans() if isinstance(recorded, SpanRecorder) else list(recorded)
-    spans = sorted(found, key=lambda span: span.start_ns)
-    known = {span.span_id for span in spans}
-
-    def below(parent: str | None, depth: int) -> Iterator[str]:
-        for span in spans:
-            if span.parent_id == parent or (parent is None and span.parent_id not in known):
-                yield "  " * depth + span.name.replace("ReplayChatCompletionClient", "replay")
-                yield from below(span.span_id, depth + 1)
-
-    return "\n".join(below(None, 0))
+    return drawing.outline(recorded).replace("ReplayChatCompletionClient", "replay")

@@ -21,7 +21,9 @@ from textwrap import dedent
 
 from blamespan import conventions as words
 from blamespan import rebuild
+from blamespan.genai_messages import load_messages
 from blamespan.spans import Span
+from blamespan.testing import SpanRecorder
 from blamespan.trace import MessageActionTrace, Step
 
 TOLD_ELSEWHERE = frozenset(
@@ -57,6 +59,28 @@ def roots_of(spans: Sequence[Span]) -> list[Span]:
     """List the spans whose parent is not among them, first to start first."""
     ids = {span.span_id for span in spans}
     return sorted((span for span in spans if span.parent_id not in ids), key=lambda span: span.start_ns)
+
+
+def outline(recorded: SpanRecorder | Sequence[Span]) -> str:
+    """Draw the spans by name, children indented below their parent, in the order they started."""
+    found = recorded.spans() if isinstance(recorded, SpanRecorder) else recorded
+    spans = sorted(found, key=lambda span: span.start_ns)
+    known = {span.span_id for span in spans}
+
+    def below(parent: str | None, depth: int) -> Iterator[str]:
+        for span in spans:
+            if span.parent_id == parent or (parent is None and span.parent_id not in known):
+                yield "  " * depth + span.name
+                yield from below(span.span_id, depth + 1)
+
+    return "\n".join(below(None, 0))
+
+
+def read_messages(span: Span, key: str = words.INPUT_MESSAGES) -> list[tuple[str, str | None, str]]:
+    """List the messages of an attribute: role, name, text."""
+    messages = load_messages(span.attributes.get(key)) or ()
+    texts = ["".join(str(part.get("content", part.get("response", ""))) for part in item.parts) for item in messages]
+    return [(message.role, message.name, text) for message, text in zip(messages, texts, strict=True)]
 
 
 def literal(text: str) -> str:

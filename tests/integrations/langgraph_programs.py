@@ -17,7 +17,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from blamespan import rebuild
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
-from tests.integrations.drawing import draw_runs, roots_of
+from tests.integrations.drawing import draw_runs, outline, roots_of
 
 
 class Words(TypedDict):
@@ -112,16 +112,8 @@ def named(recorder: SpanRecorder, name: str) -> list[Span]:
 
 
 def tree(recorder: SpanRecorder) -> list[str]:
-    """Draw the ended spans, children indented below their parent, in the order they started."""
-    spans = sorted(recorder.spans(), key=lambda span: span.start_ns)
-
-    def below(parent: str | None, depth: int) -> Iterator[str]:
-        for span in spans:
-            if span.parent_id == parent:
-                yield "  " * depth + span.name
-                yield from below(span.span_id, depth + 1)
-
-    return list(below(None, 0))
+    """Draw the ended spans, a line each, children indented below their parent, in the order they started."""
+    return outline(recorder).splitlines()
 
 
 _HIDDEN = (

@@ -44,19 +44,9 @@ from agent_framework_orchestrations import (
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.agent_framework_runs import (
-    RuleClient,
-    agent,
-    call,
-    drawn,
-    fails,
-    in_turn,
-    look_up,
-    named,
-    outline,
-    read,
-)
-from tests.integrations.drawing import literal
+from tests.integrations.agent_framework_runs import RuleClient, agent, call, drawn, fails, in_turn, look_up, named
+from tests.integrations.drawing import literal, outline
+from tests.integrations.drawing import read_messages as read
 
 
 @pytest.mark.construct("Agent Framework", "Agent.run")

@@ -29,17 +29,9 @@ from pydantic import BaseModel
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    INFO,
-    Echo,
-    assistant,
-    calls,
-    drawn,
-    named,
-    outline,
-    replay,
-)
+from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, drawn, named, only, outline, replay
 from tests.integrations.drawing import literal
+from tests.integrations.drawing import read_messages as read
 
 
 class Streams(Echo):
@@ -151,17 +143,23 @@ async def test_code_executor_with_a_model(recorder: SpanRecorder, tmp_path: Path
 
 @pytest.mark.construct("AutoGen", "UserProxyAgent")
 async def test_user_proxy(recorder: SpanRecorder) -> None:
-    """A person who takes part is listed as a user and speaks in messages like all others."""
+    """A person who takes part is listed as a user and speaks in messages like all others, heard as a user's."""
     person = UserProxyAgent("person", input_func=lambda _: "make it longer")
-    await RoundRobinGroupChat([assistant("writer", "a draft"), person], max_turns=2).run(task="write")
+    await RoundRobinGroupChat([assistant("writer", "a draft"), person, Echo()], max_turns=3).run(task="write")
 
     assert drawn(recorder) == literal("""
-        invoke_workflow RoundRobinGroupChat, complete, stopped: Maximum number of turns 2 reached.
+        invoke_workflow RoundRobinGroupChat, complete, stopped: Maximum number of turns 3 reached.
         task: write
-        agents: writer, person (user)
-        0 writer: message 'a draft' to person, 5+2 tokens
-        1 person: message 'make it longer' to writer after 0
+        agents: writer, person (user), echo
+        0 writer: message 'a draft' to person, echo, 5+2 tokens
+        1 person: message 'make it longer' to writer, echo after 0
+        2 echo: message 'echo: make it longer' to writer, person after 0 1
         """)
+    assert [(role, name) for role, name, _ in read(only(recorder, "invoke_agent echo"))] == [
+        ("user", "user"),
+        ("assistant", "writer"),
+        ("user", "person"),
+    ]
 
 
 def add(one: int, other: int) -> int:

@@ -23,12 +23,7 @@ from blamespan.otlp.proto import spans_from_proto
 from blamespan.spans import Span
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    drawn,
-    outline,
-)
+from tests.integrations.autogen_runs import Echo, assistant, drawn, outline
 from tests.integrations.drawing import literal
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")

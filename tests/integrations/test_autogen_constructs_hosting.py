@@ -31,17 +31,9 @@ from autogen_core import (
 from blamespan.rebuilding.rebuild import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.recording.spans import STEP_CANCELLED
-from tests.integrations.autogen_runs import (
-    Echo,
-    Raises,
-    assistant,
-    drawn,
-    named,
-    only,
-    outline,
-    read,
-)
+from tests.integrations.autogen_runs import Echo, Raises, assistant, drawn, named, only, outline
 from tests.integrations.drawing import literal
+from tests.integrations.drawing import read_messages as read
 
 
 def pair(**options: Any) -> RoundRobinGroupChat:
@@ -110,17 +102,24 @@ async def test_early_break(recorder: SpanRecorder) -> None:
 class Slow(Echo):
     """Takes its time, and fails once it has."""
 
+    def __init__(self, name: str, wait_s: float) -> None:
+        super().__init__(name)
+        self.called, self.wait_s = asyncio.Event(), wait_s
+
     async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
-        await asyncio.sleep(0.2)
+        self.called.set()
+        await asyncio.sleep(self.wait_s)
         raise ValueError("nothing came of it")
 
 
 @pytest.mark.parametrize("has_timeout", [True, False])
 async def test_timeout_of_the_program_is_no_error_of_an_agent(recorder: SpanRecorder, has_timeout: bool) -> None:
     """Once the program has given up on a run, what an agent then raises did not end it; without a timeout it did."""
-    running = RoundRobinGroupChat([Echo("a"), Slow("slow")], max_turns=3).run(task="go")
+    slow = Slow("slow", 0.2 if has_timeout else 0)
+    running = asyncio.ensure_future(RoundRobinGroupChat([Echo("a"), slow], max_turns=3).run(task="go"))
+    await slow.called.wait()
     with pytest.raises(TimeoutError if has_timeout else RuntimeError):
-        await asyncio.wait_for(running, 0.05 if has_timeout else 60)
+        await asyncio.wait_for(running, 0 if has_timeout else 60)
     last = rebuild(recorder.spans()).steps[-1]
 
     assert (last.agent, last.error) == ("slow", None if has_timeout else "ValueError")

@@ -16,15 +16,7 @@ from autogen_agentchat.tools import AgentTool
 from autogen_core import CancellationToken
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    Echo,
-    Raises,
-    assistant,
-    calls,
-    drawn,
-    outline,
-    replay,
-)
+from tests.integrations.autogen_runs import Echo, Raises, assistant, calls, drawn, outline, replay
 from tests.integrations.drawing import literal
 
 

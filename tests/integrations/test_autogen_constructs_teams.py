@@ -24,18 +24,9 @@ from autogen_core import CancellationToken
 
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    calls,
-    drawn,
-    named,
-    only,
-    outline,
-    read,
-    replay,
-)
+from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, named, only, outline, replay
 from tests.integrations.drawing import literal
+from tests.integrations.drawing import read_messages as read
 
 
 class Later(Echo):
@@ -173,7 +164,7 @@ async def test_swarm(recorder: SpanRecorder) -> None:
 
 @pytest.mark.construct("AutoGen", "Swarm: handoff to the user and back")
 async def test_swarm_and_its_user(recorder: SpanRecorder) -> None:
-    """A run that stops for the user is complete; the next one, which the answer begins, has the task of the first."""
+    """A run that stops for the user waits; the next one, which the answer begins, goes on from it and has its task."""
     team = Swarm(
         [assistant("clerk", calls(("transfer_to_user", {})), "thanks", handoffs=["user"])],
         termination_condition=HandoffTermination("user") | TextMentionTermination("thanks"),
@@ -193,7 +184,23 @@ async def test_swarm_and_its_user(recorder: SpanRecorder) -> None:
         agents: clerk
         0 clerk: message 'thanks', 9+1 tokens
         """)
-    assert read(named(recorder, "invoke_workflow")[1]) == [("user", "user", "my number is 7")]
+    first, second = named(recorder, "invoke_workflow")
+    assert (first.attributes[words.RUN_INTERRUPTED], words.RUN_INTERRUPTED in second.attributes) == (True, False)
+    assert [(link.span_id, link.attributes) for link in second.links] == [
+        (first.span_id, {words.LINK_RELATION: "continues"})
+    ]
+    assert read(second) == [("user", "user", "my number is 7")]
+
+
+async def test_reset_team_goes_on_from_no_run(recorder: SpanRecorder) -> None:
+    """After `reset()` the next run goes on from none, also where the one before it waits for its user."""
+    clerk = assistant("clerk", calls(("transfer_to_user", {})), "thanks", handoffs=["user"])
+    team = Swarm([clerk], termination_condition=HandoffTermination("user") | TextMentionTermination("thanks"))
+    await team.run(task="help")
+    await team.reset()
+    await team.run(task="something else")
+
+    assert [len(run.links) for run in named(recorder, "invoke_workflow")] == [0, 0]
 
 
 def ledger(speaker: str, instruction: str, *, done: bool = False, because: str = "it can") -> str:
@@ -375,3 +382,33 @@ async def test_message_filter(recorder: SpanRecorder) -> None:
         1 writer: message 'a draft' to echo, 5+2 tokens
         """)
     assert read(only(recorder, "invoke_agent writer")) == [("user", "user", "go")]
+
+
+async def test_selectors_prompt_is_recorded_without_what_it_repeats(recorder: SpanRecorder) -> None:
+    """A selector sends the whole conversation each time; each part of it is recorded once."""
+    turns, text = 12, "y" * 2000
+    team = SelectorGroupChat(
+        [assistant("writer", *[text] * turns), assistant("critic", *[text] * turns)],
+        replay(*["writer", "critic"] * turns),
+        allow_repeated_speaker=True,
+        max_turns=turns,
+    )
+    await team.run(task="write")
+
+    run = only(recorder, "invoke_workflow")
+    prompts = [
+        span.text(words.INPUT_MESSAGES) or "" for span in named(recorder, "chat") if span.parent_id == run.span_id
+    ]
+    assert len(prompts) == turns
+    assert max(map(len, prompts)) < 2 * len(text)
+    assert "characters as before" in prompts[-1]
+
+
+async def test_orchestrator_that_fails_is_an_error(recorder: SpanRecorder) -> None:
+    """An orchestrator whose model gives no ledger fails on its own span."""
+    thinking = replay("the facts", "the plan", '{"is_request_satisfied": 1}')
+    with pytest.raises(ValueError, match="No more mock responses"):
+        await MagenticOneGroupChat([Echo("worker")], thinking).run(task="go")
+
+    failed = named(recorder, "invoke_agent MagenticOneOrchestrator")[-1]
+    assert (failed.status, only(recorder, "invoke_workflow").status) == ("error", "error")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
-import weakref
 from collections import Counter
 from typing import Any
 
@@ -23,10 +21,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
-from tests.integrations.autogen_runs import (
-    Echo,
-)
-from tests.integrations.host_autogen import HOST, team
+from tests.integrations.autogen_runs import Echo
+from tests.integrations.host_autogen import HOST
 
 HOOKED = (Team, ChatAgent, BaseTool, Workbench, ChatCompletionClient)
 
@@ -138,18 +134,3 @@ async def test_wrapped_methods_look_like_the_originals(recorder: SpanRecorder) -
     assert list(inspect.signature(AssistantAgent.on_messages).parameters) == ["self", "messages", "cancellation_token"]
     assert BaseChatAgent.__abstractmethods__ == {"on_messages", "on_reset", "produced_message_types"}
     assert SelectorGroupChat.run_stream.__name__ == "run_stream"
-
-
-async def test_finished_team_is_let_go(recorder: SpanRecorder) -> None:
-    """Nothing of ours keeps a team, its agents or their messages alive once its run is over."""
-    runtime = SingleThreadedAgentRuntime()
-    runtime.start()
-    teams = [team(), RoundRobinGroupChat([Echo()], max_turns=1, runtime=runtime)]
-    for each in teams:
-        await each.run(task="go")
-    await runtime.stop_when_idle()
-    agents = [weakref.ref(agent) for each in teams for agent in each._participants]
-    del teams, each, runtime
-    gc.collect()
-
-    assert [agent() for agent in agents] == [None] * 3

@@ -27,15 +27,7 @@ from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen._frames import Frame
 from blamespan_integrations.autogen._runtime import SentMessages, arrival
 from blamespan_integrations.recording.spans import RunState
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    calls,
-    drawn,
-    named,
-    only,
-    tree,
-)
+from tests.integrations.autogen_runs import Echo, assistant, calls, drawn, named, only, tree
 from tests.integrations.drawing import literal
 
 

@@ -21,18 +21,8 @@ from opentelemetry.trace import SpanKind
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Usage
-from tests.integrations.autogen_runs import (
-    INFO,
-    Echo,
-    assistant,
-    calls,
-    named,
-    only,
-    read,
-    replay,
-    trace_of,
-    tree,
-)
+from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, named, only, replay, trace_of, tree
+from tests.integrations.drawing import read_messages as read
 
 
 def fresh(*answers: str | CreateResult) -> ReplayChatCompletionClient:

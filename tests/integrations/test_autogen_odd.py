@@ -20,13 +20,7 @@ from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
 from blamespan_integrations.recording import AgentSpan, ChatSpan, RunSpan, ToolSpan
-from tests.integrations.autogen_runs import (
-    INFO,
-    Echo,
-    assistant,
-    calls,
-    replay,
-)
+from tests.integrations.autogen_runs import INFO, Echo, assistant, calls, replay
 
 
 class Open(SpanProcessor):

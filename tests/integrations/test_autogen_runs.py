@@ -21,16 +21,8 @@ from blamespan.host_safety import shield_host
 from blamespan.rebuilding.runs import split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.trace import Agent
-from tests.integrations.autogen_runs import (
-    Echo,
-    assistant,
-    named,
-    only,
-    read,
-    said,
-    trace_of,
-    tree,
-)
+from tests.integrations.autogen_runs import Echo, assistant, named, only, said, trace_of, tree
+from tests.integrations.drawing import read_messages as read
 
 
 def pair(**options: Any) -> RoundRobinGroupChat:

@@ -144,13 +144,11 @@ def test_mutated_recordings_are_read(spans: Mutated) -> None:
     assert all(step.span_id in ids and step.content.encode() is not None for trace in told for step in trace.steps)
 
 
-@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:24])
 @pytest.mark.parametrize("name", [name for name in NAMES if "." in name and len(name) < 32])
-def test_every_attribute_may_hold_anything(name: str, value: Any) -> None:
+def test_every_attribute_may_hold_anything(name: str) -> None:
     """A value in each attribute of each span of a dialect that is not what it should be costs that value at most."""
-    spans = [replace(span, attributes=dict.fromkeys(span.attributes, value)) for span in recorded(name)[-1]]
-
-    read(spans)
+    for value in HOSTILE:
+        read([replace(span, attributes=dict.fromkeys(span.attributes, value)) for span in recorded(name)[-1]])
 
 
 @given(mutated())

@@ -80,30 +80,6 @@ def pay(amount: int) -> str:
 # --- rewrite
 
 
-def test_agent_is_asked_again_with_what_is_wrong() -> None:
-    """The same agent answers anew; nobody hears the answer that did not stand, and a sound one is left alone."""
-    writer, reader = agent("writer", "a secret", "nothing"), agent("reader", "read")
-    with blamespan.guard(policy(texts=[{**SECRET, "action": "rewrite"}])) as guard:
-        result = run(RoundRobinGroupChat([writer, reader], max_turns=2))
-
-    assert texts(result)[:3] == ["Go.", "nothing", "read"]
-    assert "a secret" in client_of(writer).sent[1]
-    assert "the message says what a pattern forbids" in client_of(writer).sent[1]
-    assert not any("secret" in sent for sent in client_of(reader).sent)
-    assert guard.counts == {"rewrite": 1}
-
-
-def test_agent_that_never_complies_meets_the_next_action() -> None:
-    """After as many tries as the policy allows the next action is taken."""
-    writer = agent("writer", *["a secret"] * 5)
-    with blamespan.guard(policy(rewrites=2, texts=[{**SECRET, "action": "rewrite"}])) as guard:
-        result = run(RoundRobinGroupChat([writer], max_turns=1))
-
-    assert len(client_of(writer).sent) == 3
-    assert texts(result)[-1].startswith("[A message of 'writer' was not passed on: the message says what a pattern")
-    assert guard.counts == {"rewrite": 2, "block": 1}
-
-
 def test_model_is_asked_for_another_call() -> None:
     """A call that may not be is rewritten before the framework makes it."""
     clerk = agent("clerk", calls(("pay", {"amount": 900})), calls(("pay", {"amount": 9})), tools=[pay])
@@ -132,20 +108,8 @@ def test_streams_show_no_answer_that_did_not_stand() -> None:
 # --- warn, observe, block
 
 
-def test_next_agent_is_told_in_one_sentence() -> None:
-    """A warning stands in what the next model is sent, once; the message itself goes on."""
-    writer, reader, last = agent("writer", "a secret"), agent("reader", "read"), agent("last", "end")
-    with blamespan.guard(policy(texts=[{**SECRET, "action": "warn"}])):
-        result = run(RoundRobinGroupChat([writer, reader, last], max_turns=3))
-
-    warning = "The guard says of 'writer': the message says what a pattern forbids."
-    assert texts(result)[:4] == ["Go.", "a secret", "read", "end"]
-    assert client_of(reader).sent[0].endswith(warning)
-    assert warning not in client_of(last).sent[0]
-
-
-def test_blocked_message_reaches_nobody() -> None:
-    """In place of it stands that it was blocked, also in the agent's own history; the next message passes."""
+def test_blocked_message_is_not_in_its_agents_own_history() -> None:
+    """In place of it stands that it was blocked, wherever it is kept; the next message passes."""
     writer, reader = agent("writer", "a secret", "more"), agent("reader", "read")
     with blamespan.guard(policy(texts=[SECRET])):
         result = run(RoundRobinGroupChat([writer, reader], max_turns=3))
@@ -252,22 +216,6 @@ def test_person_of_the_team_is_next(answer: str, is_paid: bool) -> None:
     assert "other" not in speakers
     assert answer in texts(result)
     assert any("paid 900" in text for text in texts(result)) is is_paid
-
-
-@pytest.mark.parametrize("is_allowed", [True, False])
-def test_function_of_the_program_asks_a_person(is_allowed: bool) -> None:
-    """With `ask=` the run waits for what the program's own function returns."""
-    questions: list[str] = []
-
-    def ask(question: str) -> bool:
-        questions.append(question)
-        return is_allowed
-
-    with blamespan.guard(policy(arguments=[QUESTION]), ask=ask):
-        result = run(RoundRobinGroupChat([paying()], max_turns=1))
-
-    assert len(questions) == 1
-    assert any("paid 900" in text for text in texts(result)) is is_allowed
 
 
 # --- budgets

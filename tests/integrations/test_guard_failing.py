@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.teams import RoundRobinGroupChat
-from autogen_core.tools import FunctionTool
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
-from langchain_core.tools import StructuredTool
 
 import blamespan
 from blamespan.guarding.policy import parse_policy
 from tests.integrations.autogen_runs import INFO, calls
-from tests.integrations.langgraph_programs import asks_for, model
+from tests.integrations.guarded import pay
+from tests.integrations.hosts import INSTALLED
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 POLICY = parse_policy(
@@ -40,43 +37,21 @@ PLACES = (
 )
 
 
-def _pay(paid: list[int]) -> Any:
-    def pay(amount: int) -> str:
-        """Pay."""
-        paid.append(amount)
-        return "paid"
-
-    return pay
-
-
-def in_autogen(paid: list[int]) -> None:
-    client = ReplayChatCompletionClient([calls(("pay", {"amount": 5})), *["done"] * 3], model_info=INFO)
-    agent = AssistantAgent("clerk", client, tools=[FunctionTool(_pay(paid), "Pay.", name="pay")])
-    asyncio.run(RoundRobinGroupChat([agent], max_turns=1).run(task="Pay."))
-
-
-def in_langgraph(paid: list[int]) -> None:
-    tool = StructuredTool.from_function(_pay(paid), name="pay")
-    agent = create_agent(model(asks_for("pay", amount=5), "done", "done"), tools=[tool], name="clerk")
-    agent.invoke({"messages": [HumanMessage("Pay.")]})
-
-
-@pytest.mark.parametrize("program", [in_autogen, in_langgraph])
+@pytest.mark.parametrize("framework", INSTALLED)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.rpartition(".")[2])
-def test_failure_inside_is_counted_and_heeds_fail(program: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_inside_is_counted_and_heeds_fail(framework: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closed, no tool is called whose call could not be judged; open, it is; counted both times, and raised never."""
 
     def broken(*_: Any, **__: Any) -> Any:
         raise LookupError("in the guard")
 
-    paid: dict[str, list[int]] = {"open": [], "closed": [], "sound": []}
     with blamespan.guard(POLICY, fail="closed") as sound:
-        program(paid["sound"])
+        paid = {"sound": pay(framework, 5)}
     monkeypatch.setattr(place, broken)
     counts = {}
     for fail in ("open", "closed"):
         with blamespan.guard(POLICY, fail=fail) as guard:
-            program(paid[fail])
+            paid[fail] = pay(framework, 5)
         counts[fail] = guard.counts["error"]
 
     assert paid == {"open": [5], "closed": [], "sound": [5]}
@@ -108,11 +83,11 @@ def test_tool_that_uses_more_than_can_be_looked_at_is_not_called_where_that_is_c
     """What a tool does must be known: one with more objects than the guard looks at is a failure of the guard."""
     paid: list[int] = []
     many = [object() for _ in range(30_000)]
-    pay = _pay(paid)
 
     def look(amount: int) -> str:
         """Look."""
-        return str(pay(amount + 0 * len(many)))
+        paid.append(amount + 0 * len(many))
+        return "paid"
 
     client = ReplayChatCompletionClient([calls(("look", {"amount": 5})), *["done"] * 3], model_info=INFO)
     with blamespan.guard(POLICY, fail="closed") as guard:

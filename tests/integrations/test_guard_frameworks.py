@@ -1,4 +1,4 @@
-"""What holds for the guard in both frameworks at once: names, resumed teams, examples, and models without usage."""
+"""What holds for the guard in every framework: what each action does, what it is told, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from langchain_core.messages import HumanMessage
 import blamespan
 from blamespan.errors import ConfigError
 from blamespan.guarding.decisions import Decision, GuardedRun, ProposedStep
-from blamespan.guarding.policy import parse_policy
-from tests.integrations.autogen_runs import INFO, calls
+from blamespan.guarding.policy import Policy, parse_policy
+from tests.integrations.autogen_runs import INFO
 from tests.integrations.drawing import steps_without_guard
+from tests.integrations.guarded import pay, talk
 from tests.integrations.hosts import INSTALLED
 from tests.integrations.injection_laws import run_team
-from tests.integrations.langgraph_programs import add, asks_for, calculator
+from tests.integrations.langgraph_programs import asks_for, calculator
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "guard"
 
@@ -55,24 +56,109 @@ def test_example_does_what_it_says(name: str, said: list[str], capsys: pytest.Ca
     assert out.index("waits:") < out.index("--> 360 EUR")
 
 
-def test_one_guard_holds_in_both_frameworks() -> None:
-    """The same policy stops the same tool in a team and in a graph."""
-    with blamespan.guard(parse_policy({"agents": {"*": {"forbidden": ["add"]}}})) as guard:
-        client = ReplayChatCompletionClient([calls(("add", {"a": 1, "b": 2})), "done"], model_info=INFO)
+def policy(**tables: Any) -> Policy:
+    return parse_policy(tables)
 
-        def plus(a: int, b: int) -> int:
-            """Add."""
-            return a + b
 
-        plus.__name__ = "add"
-        team = RoundRobinGroupChat([AssistantAgent("solver", client, tools=[plus])], max_turns=1)
-        asyncio.run(team.run(task="1 + 2?"))
-        state = calculator(asks_for("add", a=1, b=2), "It is 3.", tools=(add,)).invoke(
-            {"messages": [HumanMessage("1 + 2?")]}
-        )
+every_framework = pytest.mark.parametrize("framework", INSTALLED)
+WRONG = "the message says what a pattern forbids"
+WARNING = f"The guard says of 'writer': {WRONG}."
 
-    assert guard.counts == {"block": 2}
-    assert "'add' was not called" in state["messages"][2].text
+
+def about_secrets(*action: str) -> dict[str, Any]:
+    return {"texts": [{"forbidden_pattern": "secret", "action": list(action)}]}
+
+
+@every_framework
+def test_agent_is_asked_again_with_what_is_wrong(framework: str) -> None:
+    """The same agent answers anew; nobody hears the answer that did not stand, and a sound one is left alone."""
+    with blamespan.guard(policy(**about_secrets("rewrite"))) as guard:
+        heard = talk(framework, writer=["a secret", "nothing"], reader=["read"])
+
+    first, again = heard["writer"]
+    assert WRONG not in first
+    assert f"{WRONG}. It was: <<a secret>>" in again
+    assert "nothing" in heard["reader"][0]
+    assert "secret" not in heard["reader"][0]
+    assert guard.counts == {"rewrite": 1}
+
+
+@pytest.mark.parametrize(
+    ("actions", "counts", "told"),
+    [
+        (["rewrite"], {"rewrite": 2, "block": 1}, f"[A message of 'writer' was not passed on: {WRONG}"),
+        (["rewrite", "warn"], {"rewrite": 2, "warn": 1}, WARNING),
+    ],
+)
+@every_framework
+def test_agent_that_never_complies_meets_the_next_action(
+    framework: str, actions: list[str], counts: dict[str, int], told: str
+) -> None:
+    """After as many tries as the policy allows the next action is taken, which is to block where none is named."""
+    with blamespan.guard(policy(rewrites=2, **about_secrets(*actions))) as guard:
+        heard = talk(framework, writer=["a secret"] * 5, reader=["read"])
+
+    assert len(heard["writer"]) == 3
+    assert told in heard["reader"][0]
+    assert ("a secret" in heard["reader"][0]) is ("warn" in actions)
+    assert guard.counts == counts
+
+
+@every_framework
+def test_next_agent_is_told_in_one_sentence(framework: str) -> None:
+    """A warning stands in what the next model is sent, once; the message itself goes on."""
+    with blamespan.guard(policy(**about_secrets("warn"))) as guard:
+        heard = talk(framework, writer=["a secret"], reader=["read"], last=["end"])
+
+    assert "a secret" in heard["reader"][0]
+    assert heard["reader"][0].endswith(WARNING)
+    assert WARNING not in heard["last"][0]
+    assert guard.counts == {"warn": 1}
+
+
+@every_framework
+def test_blocked_message_reaches_nobody(framework: str) -> None:
+    """In place of it stands that it was blocked; a sound one is heard."""
+    with blamespan.guard(policy(**about_secrets("block"))) as guard:
+        heard = talk(framework, writer=["a secret"], reader=["a plan"], last=["end"])
+
+    assert "[A message of 'writer' was not passed on" in heard["reader"][0]
+    assert "a secret" not in str(heard)
+    assert "a plan" in heard["last"][0]
+    assert guard.counts == {"block": 1}
+
+
+@every_framework
+def test_forbidden_tool_is_not_called(framework: str) -> None:
+    """A tool, or a call of one, that a policy forbids does nothing; another is made."""
+    with blamespan.guard(policy(arguments=[{"tool": "pay", "argument": "amount", "at_most": 10}])) as guard:
+        some = pay(framework, 900, 9)
+    with blamespan.guard(policy(agents={"clerk": {"forbidden": ["pay"]}, "boss": {"forbidden": ["look"]}})):
+        none = pay(framework, 9)
+
+    assert (some, none) == ([9], [])
+    assert guard.counts == {"block": 1}
+
+
+def raises(question: str) -> bool:
+    raise LookupError("nobody there")
+
+
+@pytest.mark.parametrize(
+    ("ask", "paid", "errors"),
+    [(lambda _: True, [900], 0), (lambda _: False, [], 0), (raises, [], 1), (None, [], 0)],
+    ids=["yes", "no", "raises", "nobody"],
+)
+@every_framework
+def test_function_of_the_program_asks_a_person(framework: str, ask: Any, paid: list[int], errors: int) -> None:
+    """With `ask=` the run waits for what the program's function returns; one that raises has not said yes."""
+    asks = {"tool": "pay", "argument": "amount", "at_most": 10, "action": "ask"}
+    with blamespan.guard(policy(arguments=[asks]), ask=ask) as guard:
+        found = pay(framework, 900)
+
+    assert found == paid
+    assert guard.counts["ask"] + guard.counts["block"] == 1  # where nobody can be asked it is blocked
+    assert guard.counts["error"] == errors
 
 
 def test_names_that_are_not_there_are_refused_before_anything_runs() -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from autogen_core.tools import TextResultContent, ToolOverride, ToolResult
+from autogen_core import CancellationToken
+from autogen_core.tools import FunctionTool, TextResultContent, ToolOverride, ToolResult
 from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
+from langchain_core.tools import StructuredTool
 
 import blamespan
 from blamespan.guarding.policy import parse_policy
-from tests.integrations.guard_ways import (
-    AUTOGEN_WAYS,
-    FORBIDDEN,
-    LANGGRAPH_WAYS,
-    PYTHON_CODES,
-    SHELL_CODES,
-    Way,
-    code,
-)
+from tests.integrations.guard_ways import AUTOGEN_WAYS, FORBIDDEN, LANGGRAPH_WAYS, PYTHON_CODES, SHELL_CODES, Way, code
 
-WAYS = (*AUTOGEN_WAYS, *LANGGRAPH_WAYS)
+WAYS = AUTOGEN_WAYS | LANGGRAPH_WAYS
 FORBIDS = parse_policy({"agents": {"clerk": {"forbidden": [FORBIDDEN]}}})
 OTHER = parse_policy(
     {
@@ -40,11 +35,11 @@ def test_no_way_leads_to_a_forbidden_tool(way: Way) -> None:
     """Whatever the way, the tool is never called."""
     sent: list[Any] = []
     with blamespan.guard(FORBIDS) as guard:
-        for seed in range(12):
+        for seed in range(WAYS[way]):
             way(seed, sent)
 
     assert sent == []
-    assert guard.counts["block"] >= 12
+    assert guard.counts["block"] >= WAYS[way]
     assert not guard.counts["error"]
 
 
@@ -77,6 +72,36 @@ def test_code_that_calls_a_forbidden_tool_is_not_run(seed: int) -> None:
     assert free != []
     assert guarded == []
     assert guard.counts["block"] == 1
+
+
+def prepare_autogen(function: Any) -> tuple[Any, Callable[[], object]]:
+    proper, other = (FunctionTool(function, "Transfer.", name=name) for name in (FORBIDDEN, "look"))
+    return proper, lambda: asyncio.run(other.run_json({"amount": 5}, CancellationToken()))
+
+
+def prepare_langgraph(function: Any) -> tuple[Any, Callable[[], object]]:
+    proper, other = (
+        StructuredTool.from_function(function, name=name, description="Transfer.") for name in (FORBIDDEN, "look")
+    )
+    return proper, lambda: other.invoke({"amount": 5})
+
+
+@pytest.mark.parametrize("prepare", [prepare_autogen, prepare_langgraph])
+@pytest.mark.parametrize(("forbidden", "expected"), [(FORBIDDEN, []), ("something_else", [5])])
+def test_tool_that_was_made_before_the_guard_is_known(prepare: Any, forbidden: str, expected: list[int]) -> None:
+    """A function that a forbidden tool has is forbidden by every name, also where the tool was there first."""
+    sent: list[int] = []
+
+    def transfer(amount: int) -> str:
+        sent.append(amount)
+        return "sent"
+
+    proper, call = prepare(transfer)
+    with blamespan.guard(parse_policy({"agents": {"*": {"forbidden": [forbidden]}}})):
+        call()
+
+    assert proper.name == FORBIDDEN
+    assert sent == expected
 
 
 @pytest.mark.parametrize(("forbidden", "is_called"), [(FORBIDDEN, False), ("look", False), ("something_else", True)])

@@ -119,20 +119,6 @@ def test_packet_builds_on_who_sent_it(recorder: SpanRecorder) -> None:
     assert found == {"words: for left": ["left"], "words: for right": ["right"]}
 
 
-def test_subgraph_called_in_a_node_is_not_doubled_either(recorder: SpanRecorder) -> None:
-    """A node that calls a graph and hands its words on says nothing itself; what it adds is its own message."""
-    team = chain(("reader", says("read")), name="team")
-    hands_on = ("caller", lambda state: {"words": team.invoke(state)["words"][-1:]})
-    adds = ("adder", lambda state: {"words": [team.invoke(state)["words"][-1] + " twice"]})
-    chain(hands_on, adds).invoke({"words": []})
-
-    assert [(agent, content) for agent, _, content, _ in steps(recorder)] == [
-        ("reader", "words: read"),
-        ("reader", "words: read"),
-        ("adder", "words: read twice"),
-    ]
-
-
 def test_teams_nest_to_any_depth_and_keep_members_apart(recorder: SpanRecorder) -> None:
     """Members of different teams that share a name are different agents."""
     inner = chain(("writer", says("deep")), name="inner")

@@ -24,14 +24,7 @@ from blamespan.otlp import request_from_json, spans_from_proto
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from tests.integrations.drawing import literal
-from tests.integrations.langgraph_programs import (
-    Words,
-    asks_for,
-    calculator,
-    chain,
-    drawn,
-    says,
-)
+from tests.integrations.langgraph_programs import Words, asks_for, calculator, chain, drawn, says
 
 ASK: Any = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}
@@ -421,50 +414,36 @@ def test_tool_error_unhandled(recorder: SpanRecorder) -> None:
     """)
 
 
+def slow(_: Words) -> None:
+    time.sleep(0.4)
+
+
+async def slow_async(_: Words) -> None:
+    await asyncio.sleep(60)
+
+
+async def quick_async(_: Words) -> dict[str, list[str]]:
+    return {"words": ["quick"]}
+
+
+def side_by_side(**nodes: Any) -> Any:
+    """Make a graph whose nodes all begin at once."""
+    graph = StateGraph(Words)
+    for name, node in nodes.items():
+        graph.add_node(name, node)
+        graph.add_edge(START, name)
+    return graph.compile(name="g")
+
+
 @pytest.mark.construct("LangGraph", "Timeout of a step")
-def test_step_timeout(recorder: SpanRecorder) -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+def test_step_timeout(recorder: SpanRecorder, is_async: bool) -> None:
     """The node that was still at work when the step's time was up failed with it; one that had ended did not."""
-
-    def slow(_: Words) -> None:
-        time.sleep(0.4)
-
-    graph = StateGraph(Words)
-    for name, node in (("slow", slow), ("quick", says("quick"))):
-        graph.add_node(name, node)
-        graph.add_edge(START, name)
-    compiled = graph.compile(name="g")
-    compiled.step_timeout = 0.1
+    nodes = {"slow": slow_async, "quick": quick_async} if is_async else {"slow": slow, "quick": says("quick")}
+    graph = side_by_side(**nodes)
+    graph.step_timeout = 0.1
     with pytest.raises(TimeoutError):
-        compiled.invoke({"words": []})
-
-    assert drawn(recorder) == literal("""
-        run 0: invoke_workflow g, complete, error TimeoutError
-        task: words: []
-        agents: quick, slow
-        outcome: failed
-        0 quick: message 'words: quick', langgraph.step=1
-        1 slow: message '', error TimeoutError, langgraph.step=1
-    """)
-
-
-@pytest.mark.construct("LangGraph", "Timeout of a step, async")
-async def test_step_timeout_async(recorder: SpanRecorder) -> None:
-    """As in sync programs."""
-
-    async def slow(_: Words) -> None:
-        await asyncio.sleep(60)
-
-    async def quick(_: Words) -> dict[str, list[str]]:
-        return {"words": ["quick"]}
-
-    graph = StateGraph(Words)
-    for name, node in (("slow", slow), ("quick", quick)):
-        graph.add_node(name, node)
-        graph.add_edge(START, name)
-    compiled = graph.compile(name="g")
-    compiled.step_timeout = 0.1
-    with pytest.raises(TimeoutError):
-        await compiled.ainvoke({"words": []})
+        asyncio.run(graph.ainvoke({"words": []})) if is_async else graph.invoke({"words": []})
 
     assert drawn(recorder) == literal("""
         run 0: invoke_workflow g, complete, error TimeoutError
@@ -479,12 +458,8 @@ async def test_step_timeout_async(recorder: SpanRecorder) -> None:
 @pytest.mark.construct("LangGraph", "Timeout policy of a node")
 async def test_node_timeout(recorder: SpanRecorder) -> None:
     """A node whose own time is up is an error of type NodeTimeoutError."""
-
-    async def slow(_: Words) -> None:
-        await asyncio.sleep(60)
-
     graph = StateGraph(Words)
-    graph.add_node("slow", slow, timeout=0.05)
+    graph.add_node("slow", slow_async, timeout=0.05)
     graph.add_edge(START, "slow")
     with pytest.raises(NodeTimeoutError):
         await graph.compile(name="g").ainvoke({"words": []})
@@ -590,18 +565,7 @@ def test_abandoned_stream(recorder: SpanRecorder) -> None:
 @pytest.mark.construct("LangGraph", "astream abandoned midway")
 async def test_abandoned_async_stream(recorder: SpanRecorder) -> None:
     """Branches still at work when the consumer stops are cancelled, not failed."""
-
-    async def slow(_: Words) -> None:
-        await asyncio.sleep(60)
-
-    async def quick(_: Words) -> dict[str, list[str]]:
-        return {"words": ["quick"]}
-
-    graph = StateGraph(Words)
-    for name, node in (("slow", slow), ("quick", quick)):
-        graph.add_node(name, node)
-        graph.add_edge(START, name)
-    stream = graph.compile(name="g").astream({"words": []})
+    stream = side_by_side(slow=slow_async, quick=quick_async).astream({"words": []})
     async for _ in stream:
         break
     await stream.aclose()

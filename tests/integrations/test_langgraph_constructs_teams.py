@@ -17,16 +17,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from blamespan.testing import SpanRecorder
 from tests.integrations.drawing import literal
-from tests.integrations.langgraph_programs import (
-    ScriptedModel,
-    add,
-    asks_for,
-    chain,
-    drawn,
-    model,
-    says,
-    tree,
-)
+from tests.integrations.langgraph_programs import ScriptedModel, add, asks_for, chain, drawn, model, says, tree
 
 ASK: Any = {"messages": [("user", "1 + 2?")]}
 

@@ -14,14 +14,7 @@ from pydantic import BaseModel
 from blamespan.genai_messages import Message
 from blamespan.trace import Usage
 from blamespan_integrations.langgraph._calls import chat_answer, model_name
-from blamespan_integrations.langgraph._convert import (
-    VALUE,
-    open_calls,
-    read_input,
-    read_update,
-    task_of,
-    tool_answer,
-)
+from blamespan_integrations.langgraph._convert import VALUE, open_calls, read_input, read_update, task_of, tool_answer
 from blamespan_integrations.langgraph._memory import GraphMemory
 from blamespan_integrations.langgraph._messages import as_text, is_message, message_text, to_message
 

@@ -14,11 +14,7 @@ from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, Send
 
 from blamespan.testing import SpanRecorder
-from tests.integrations.langgraph_programs import (
-    asks_for,
-    model,
-    steps,
-)
+from tests.integrations.langgraph_programs import asks_for, model, steps
 
 
 def answer(call_id: str, form: str) -> Any:

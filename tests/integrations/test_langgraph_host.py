@@ -22,17 +22,7 @@ from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._wrap import _hook
 from tests.integrations.hosts import recording
-from tests.integrations.langgraph_programs import (
-    Words,
-    add,
-    asks_for,
-    calculator,
-    chain,
-    model,
-    named,
-    says,
-    tree,
-)
+from tests.integrations.langgraph_programs import Words, add, asks_for, calculator, chain, model, named, says, tree
 
 ASK = {"messages": [("user", "1 + 2?")]}
 

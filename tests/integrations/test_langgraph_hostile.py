@@ -15,11 +15,7 @@ from blamespan import conventions as words
 from blamespan import rebuild
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.langgraph._wrap import _hook
-from tests.integrations.langgraph_programs import (
-    chain,
-    named,
-    says,
-)
+from tests.integrations.langgraph_programs import chain, named, says
 
 ASK: Any = {"messages": [("user", "1 + 2?")]}
 

@@ -18,38 +18,10 @@ from langgraph.types import Command, interrupt
 from blamespan import conventions as words
 from blamespan import rebuild
 from blamespan.testing import SpanRecorder
-from tests.integrations.langgraph_programs import (
-    Words,
-    add,
-    asks_for,
-    calculator,
-    chain,
-    model,
-    named,
-    says,
-)
+from tests.integrations.langgraph_programs import Words, add, asks_for, calculator, chain, model, named, says
 
 ASK = {"messages": [("user", "1 / 0?")]}
 THREAD: Any = {"configurable": {"thread_id": "t-1"}}
-
-
-def raises(error: BaseException) -> Any:
-    def node(_: Any) -> None:
-        raise error
-
-    return node
-
-
-def test_raising_node_is_an_error(recorder: SpanRecorder) -> None:
-    """The node's span and the run's have the exception's type."""
-    with pytest.raises(KeyError):
-        chain(("good", says("fine")), ("bad", raises(KeyError("nothing there")))).invoke({"words": []})
-
-    for name in ("invoke_agent bad", "invoke_workflow chain"):
-        [span] = named(recorder, name)
-        assert (span.status, span.attributes[words.ERROR_TYPE]) == ("error", "KeyError")
-    assert named(recorder, "invoke_agent good")[0].status == "unset"
-    assert rebuild(recorder.spans()).outcome == "failed"
 
 
 def test_tool_that_answers_with_an_error_message_is_an_error(recorder: SpanRecorder) -> None:

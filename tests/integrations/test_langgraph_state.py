@@ -22,12 +22,7 @@ from blamespan_integrations.langgraph import LangGraphInstrumentor
 from blamespan_integrations.langgraph._convert import task_of
 from blamespan_integrations.langgraph._memory import SeenList, are_same
 from blamespan_integrations.recording import Recorder
-from tests.integrations.langgraph_programs import (
-    Words,
-    named,
-    says,
-    steps,
-)
+from tests.integrations.langgraph_programs import Words, named, says, steps
 
 
 class Copied(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
 
 import pytest
 from autogen_agentchat.conditions import MaxMessageTermination
@@ -18,15 +17,7 @@ from blamespan import conventions as words
 from blamespan.otlp.sdk import span_from_sdk
 from blamespan.testing import SpanRecorder
 from blamespan_integrations.autogen import AutoGenInstrumentor
-from tests.integrations.autogen_runs import (
-    Raises,
-    assistant,
-    calls,
-    drawn,
-    named,
-    only,
-    trace_of,
-)
+from tests.integrations.autogen_runs import Raises, assistant, calls, drawn, named, only, trace_of
 from tests.integrations.drawing import literal
 from tests.integrations.hosts import recording
 from tests.integrations.test_run_outcome_ways_autogen_langgraph import outcomes
@@ -87,19 +78,6 @@ async def test_outcome_said_while_reading_a_stream_is_its_runs(recorder: SpanRec
             blamespan.record_outcome("failed")
 
     assert outcomes(recorder) == {"before": "unknown", "now": "failed"}
-
-
-async def test_runs_at_once_each_have_their_own_outcome(recorder: SpanRecorder) -> None:
-    """In asyncio tasks that run side by side, what is said after each run is said of that one."""
-
-    async def one(task: str, outcome: Literal["succeeded", "failed"]) -> None:
-        await team(name="a" * len(task)).run(task=task)
-        await asyncio.sleep(0)
-        blamespan.record_outcome(outcome)
-
-    await asyncio.gather(one("1", "failed"), one("22", "succeeded"), one("333", "failed"))
-
-    assert outcomes(recorder) == {"1": "failed", "22": "succeeded", "333": "failed"}
 
 
 async def test_outcome_of_a_run_that_raised_can_be_said(recorder: SpanRecorder) -> None:

@@ -13,13 +13,7 @@ import blamespan
 from blamespan import conventions as words
 from blamespan.testing import SpanRecorder
 from tests.integrations.drawing import literal
-from tests.integrations.langgraph_programs import (
-    Words,
-    chain,
-    drawn,
-    named,
-    says,
-)
+from tests.integrations.langgraph_programs import Words, chain, drawn, named, says
 
 ASK: Any = {"messages": [("user", "What is 12 * 3?")]}
 

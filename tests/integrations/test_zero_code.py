@@ -9,15 +9,19 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+import blamespan
 from blamespan import rebuild
 from blamespan.otlp.proto import spans_from_proto
 from blamespan.spans import Span
+from blamespan.testing import SpanRecorder
+from tests.integrations import coexistence_programs
 from tests.integrations.drawing import draw
 
 FRAMEWORKS = {"agent_framework": "agent_framework", "autogen_agentchat": "autogen", "langgraph": "langgraph"}
@@ -68,9 +72,11 @@ def receiver() -> Iterator[_Receiver]:
     thread.join()
 
 
-def run(receiver: _Receiver, command: list[str], **environment: str) -> list[Span]:
-    """Run a program that sends to *receiver*; give what it sent."""
-    receiver.spans = []
+def zero_code(receiver: _Receiver, **environment: str) -> list[Span]:
+    """Run the programs of all frameworks that are installed, one after the other, unchanged; give what was sent."""
+    tool = Path(sys.executable).with_name("opentelemetry-instrument")
+    if not tool.exists() or not PROGRAMS:
+        pytest.skip("opentelemetry-instrument or every framework is missing; the dev group of pyproject.toml has them")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "BLAMESPAN_"))}
     mine = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
@@ -79,6 +85,7 @@ def run(receiver: _Receiver, command: list[str], **environment: str) -> list[Spa
         "OTEL_LOGS_EXPORTER": "none",
         "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": OTHERS,
     }
+    command = [tool, sys.executable, "-c", CODE]
     done = subprocess.run(
         command, env=clean | mine | environment, capture_output=True, text=True, timeout=100, check=False
     )
@@ -86,18 +93,15 @@ def run(receiver: _Receiver, command: list[str], **environment: str) -> list[Spa
     return receiver.spans
 
 
-def zero_code(receiver: _Receiver, **environment: str) -> list[Span]:
-    """Run the programs of all frameworks that are installed, one after the other, unchanged."""
-    tool = Path(sys.executable).with_name("opentelemetry-instrument")
-    if not tool.exists() or not PROGRAMS:
-        pytest.skip("opentelemetry-instrument or every framework is missing; the dev group of pyproject.toml has them")
-    return run(receiver, [str(tool), sys.executable, "-c", CODE], **environment)
-
-
 def test_zero_code_gives_the_same_traces(receiver: _Receiver) -> None:
     """Without a line of code, runs are recorded as with the one line, span by span, and by nobody else."""
     no_line = zero_code(receiver)
-    one_line = run(receiver, [sys.executable, "-c", f"import blamespan; blamespan.instrument()\n{CODE}"])
+    recorder = SpanRecorder()
+    blamespan.instrument(tracer_provider=recorder.provider)
+    for program in PROGRAMS:
+        getattr(coexistence_programs, program)()
+    blamespan.uninstrument()
+    one_line = recorder.spans()
 
     drawings = [[draw(rebuild(spans), hide=_IDS) for spans in _traces(each)] for each in (no_line, one_line)]
     assert drawings[0] == drawings[1]
@@ -118,22 +122,26 @@ def _shape(span: Span) -> object:
     return span.name, span.kind, span.scope, span.status, sorted(span.attributes), len(span.links), len(span.events)
 
 
-def test_disabled_instrumentation_stays_off(receiver: _Receiver) -> None:
-    """`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS` switches ours off by their names."""
-    off = f"{OTHERS},blamespan_agent_framework,blamespan_autogen,blamespan_langgraph"
-
-    spans = zero_code(receiver, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=off)
-
-    assert [span.name for span in spans if span.scope.name.startswith("blamespan.")] == []
-
-
 def test_variables_are_all_that_zero_code_needs(receiver: _Receiver) -> None:
-    """Content capture is switched off by the standard variable: the runs are there, without what was said."""
-    spans = zero_code(receiver, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="no_content")
-    runs = [rebuild(spans) for spans in _traces(spans)]
-
-    assert {run.task for run in runs} == {""}
-    assert {step.content for run in runs for step in run.steps} == {""}
-    assert [[step.agent for step in run.steps if step.kind == "message"][-1] for run in runs] == ["checker"] * len(
-        PROGRAMS
+    """The standard variables switch off content, and by its name each of our instrumentations; the others record."""
+    kept, *rest = PROGRAMS
+    off = ",".join((OTHERS, *(f"blamespan_{program}" for program in rest)))
+    spans = zero_code(
+        receiver,
+        OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=off,
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="no_content",
     )
+    ours = [span for span in spans if span.scope.name.startswith("blamespan.")]  # AutoGen makes spans of its own
+    (run,) = [rebuild(spans) for spans in _traces(ours)]
+
+    assert {span.scope.name for span in ours} == {f"blamespan.{kept}"}
+    assert {run.task, *(step.content for step in run.steps)} == {""}
+    assert [step.agent for step in run.steps if step.kind == "message"][-1] == "checker"
+
+
+@pytest.mark.parametrize("name", ["agent_framework", "autogen", "langgraph"])
+def test_instrumentation_goes_by_its_name(name: str) -> None:
+    """What a program puts into `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS` is `blamespan_` and the framework's name."""
+    (entry,) = entry_points(group="opentelemetry_instrumentor", name=f"blamespan_{name}")
+
+    assert entry.module == f"blamespan_integrations.{name}"

@@ -34,6 +34,8 @@ _WITH_FIELDS = (2, 4, 5)
 """Extension types that hold a class and its fields by name; the others hold its arguments."""
 _UNKNOWN = "unknown"
 _MAX_VALUE_BYTES = 64 * 1024 * 1024
+_BUSY_S = 2.0
+"""How long a database may be in use before it is given up."""
 _STEPS_AT_ONCE = 100_000
 _STEPS_PER_BYTE = 20
 _LEAST_STEPS = 20_000_000
@@ -244,7 +246,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     address = f"{path.resolve().as_uri()}?mode=ro"
     if not path.with_name(f"{path.name}-wal").exists() and not path.with_name(f"{path.name}-journal").exists():
         address += "&immutable=1"  # nobody has it open; read so, it needs no files beside it, which a folder may refuse
-    database = sqlite3.connect(address, uri=True, timeout=2)
+    database = sqlite3.connect(address, uri=True, timeout=_BUSY_S)
     database.text_factory = lambda text: text.decode("utf-8", "replace")
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
     database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)

@@ -76,9 +76,9 @@ class KnownTools:
 
     def find(self) -> None:
         """Remember the tools that the program made before anybody listened."""
-        for item in gc.get_objects():
-            if not self._kinds.isdisjoint(type(item).__mro__):
-                self.add(item)
+        kinds = _with_subclasses(self._kinds)
+        for tool in [item for item in gc.get_objects() if type(item) in kinds]:
+            self.add(tool)
 
     def names_sharing(self, functions: frozenset[_Key]) -> Iterator[str]:
         """Yield the names of the tools behind which there is one of *functions*."""
@@ -88,6 +88,18 @@ class KnownTools:
             tool = reference()
             if tool is not None and any(_key(function) in functions for function in _values(tool, _FUNCTION_KEYS)):
                 yield from _own_names(tool)
+
+
+def _with_subclasses(kinds: Iterable[type]) -> set[type]:
+    """Return classes and all below them: to look one up costs a process of a million objects less than its bases do."""
+    found: set[type] = set()
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop()
+        if kind not in found:
+            found.add(kind)
+            waiting += type.__subclasses__(kind)
+    return found
 
 
 known_tools = KnownTools()
@@ -102,13 +114,15 @@ def names_behind(tool: object) -> frozenset[str]:
     """
     names: set[str] = set()
     functions: set[_Key | None] = set()
-    visited: set[tuple[int, frozenset[str]]] = set()
+    visited: set[tuple[int | _Key | None, frozenset[str]]] = set()
     waiting: list[tuple[Any, frozenset[str]]] = [(tool, frozenset())] if tool is not None else []
     while waiting:
         item, used = waiting.pop()
-        if isinstance(item, _LEAVES) or (id(item), used) in visited:
+        # a bound method is a new object each time that it is read: what it binds tells it from others
+        visit = (_key(item) if isinstance(item, MethodType) else id(item)), used
+        if isinstance(item, _LEAVES) or visit in visited:
             continue
-        visited.add((id(item), used))
+        visited.add(visit)
         if len(visited) > _MOST:
             raise ValueError(f"expected a tool that uses at most {_MOST:,} objects, got {names!r:.80} with more")
         if isinstance(item, FunctionType | MethodType):

@@ -22,6 +22,8 @@ from blamespan.rebuilding.rebuild import rebuild_run
 from blamespan.rebuilding.runs import split_runs
 from blamespan.trace import MessageActionTrace
 from blamespan_integrations.backends import _api
+from blamespan_integrations.backends import jaeger as jaeger_backend
+from blamespan_integrations.backends import langfuse as langfuse_backend
 from blamespan_integrations.backends.tempo import traceql
 from tests.integrations.backends.runs import NOON, run_spans, trace_of
 from tests.integrations.backends.servers import Answer, Asked, jaeger, jaeger_v1, langfuse, phoenix, served, tempo
@@ -87,27 +89,28 @@ def once(answer: Callable[[Asked], Answer], given: Answer) -> Callable[[Asked], 
 # -- Jaeger
 
 
-def test_jaeger_gives_every_run_of_a_range_once() -> None:
+def test_jaeger_gives_every_run_of_a_range_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a search holds fewer traces than there are, the range is halved until all are found."""
-    many = [run_spans(number, at=NOON + timedelta(seconds=number)) for number in range(1, 131)]
-    with served(jaeger(many, at_most=100)) as server:
-        runs, errors = read(f"jaeger://{server.host}", Selection(since=NOON, until=NOON + timedelta(minutes=4)))
+    monkeypatch.setattr(jaeger_backend, "_AT_ONCE", 9)
+    with served(jaeger(TRACES, at_most=9)) as server:
+        runs, errors = read(f"jaeger://{server.host}", A_DAY)
 
     assert errors == []
-    assert ids_of(runs) == [spans[0].trace_id for spans in many]
-    assert runs[0].trace == trace_of(1, at=NOON + timedelta(seconds=1))
+    assert ids_of(runs) == IDS
+    assert runs[0].trace == trace_of(1, at=NOON + timedelta(seconds=10))
     assert runs[0].source == f"jaeger://{server.host}:{IDS[0]}"
-    assert runs[0].root_id == many[0][0].span_id
+    assert runs[0].root_id == TRACES[0][0].span_id
 
 
-def test_jaeger_more_at_one_moment_than_a_search_gives_are_found() -> None:
+def test_jaeger_more_at_one_moment_than_a_search_gives_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Traces that began at the same time are asked for in a greater number."""
-    many = [run_spans(number, steps=1) for number in range(1, 111)]
+    monkeypatch.setattr(jaeger_backend, "_AT_ONCE", 9)
+    many = [run_spans(number, steps=1) for number in range(1, 12)]
     with served(jaeger(many)) as server:
         runs, errors = read(f"jaeger://{server.host}", Selection(since=NOON, until=NOON + timedelta(milliseconds=2)))
 
     assert errors == []
-    assert len(set(ids_of(runs))) == 110
+    assert len(set(ids_of(runs))) == 11
 
 
 def test_jaeger_reads_the_service_that_its_url_names() -> None:
@@ -152,19 +155,6 @@ def test_jaeger_that_is_not_there_names_what_was_asked() -> None:
     assert "jaeger://host:10428/select/jaeger/service" in error
 
 
-def test_trace_that_the_first_version_lost_is_named() -> None:
-    """A trace that was listed and is not there any more is an error in its place, there too."""
-    gone = failing(
-        jaeger_v1(TRACES[:2]), lambda asked: asked.path.endswith(IDS[0]), Answer({"data": [], "errors": None})
-    )
-    with served(gone) as server:
-        runs, errors = read(f"jaeger://{server.host}", A_DAY)
-
-    assert ids_of(runs) == [IDS[1]]
-    assert len(errors) == 1
-    assert "expected a trace, got none" in errors[0]
-
-
 def test_jaeger_is_asked_for_attributes() -> None:
     """A filter is the back end's to answer, where it can."""
     marked = [replace(span, attributes={**span.attributes, "tenant": "blue"}) for span in TRACES[3]]
@@ -173,31 +163,6 @@ def test_jaeger_is_asked_for_attributes() -> None:
 
     assert errors == []
     assert ids_of(runs) == [IDS[3]]
-
-
-def test_trace_that_is_gone_is_named_and_the_others_come() -> None:
-    """A trace that was listed and cannot be had is one error in its place."""
-    gone = failing(
-        jaeger(TRACES[:3]), lambda asked: asked.path.endswith(IDS[1]), Answer({"error": {"httpCode": 404}}, 404)
-    )
-    with served(gone) as server:
-        runs, errors = read(f"jaeger://{server.host}", A_DAY)
-
-    assert ids_of(runs) == [IDS[0], IDS[2]]
-    assert len(errors) == 1
-    assert IDS[1] in errors[0]
-    assert "HTTP 404" in errors[0]
-
-
-def test_error_amid_a_trace_makes_no_part_of_a_run() -> None:
-    """A stream that ends in an error gives no run of what came before: it would be judged by half its steps."""
-    chunks = b'{"result": {"resourceSpans": []}}\n{"error": {"message": "storage went away"}}'
-    half = failing(jaeger(TRACES[:2]), lambda asked: asked.path.endswith(IDS[0]), Answer(chunks))
-    with served(half) as server:
-        runs, errors = read(f"jaeger://{server.host}", A_DAY)
-
-    assert ids_of(runs) == [IDS[1]]
-    assert "storage went away" in errors[0]
 
 
 # -- Tempo
@@ -221,16 +186,6 @@ def test_tempo_keeps_the_range_to_the_second() -> None:
         runs, _ = read(f"tempo://{server.host}", within)
 
     assert ids_of(runs) == IDS[9:12]
-
-
-def test_part_of_a_trace_is_named() -> None:
-    """Where Tempo says that it gives part of a trace, so do we."""
-    given = Answer({"status": "PARTIAL", "message": "trace exceeds max size", "trace": {"resourceSpans": []}})
-    with served(failing(tempo(TRACES[:1]), lambda asked: "v2" in asked.path, given)) as server:
-        runs, errors = read(f"tempo://{server.host}", A_DAY)
-
-    assert runs == []
-    assert "trace exceeds max size" in errors[0]
 
 
 def test_filters_are_a_query_that_cannot_be_broken_out_of() -> None:
@@ -267,29 +222,31 @@ def langfuse_traces(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def test_langfuse_gives_the_runs_of_all_its_pages() -> None:
+def test_langfuse_gives_the_runs_of_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbered pages are read to the last; each trace is the run that the framework made."""
-    with served(langfuse(langfuse_traces(70))) as server:
+    monkeypatch.setattr(langfuse_backend, "_A_PAGE", 4)
+    with served(langfuse(langfuse_traces(9))) as server:
         runs, errors = read(f"langfuse://{server.host}")
 
     assert errors == []
-    assert len(set(ids_of(runs))) == 70
+    assert len(set(ids_of(runs))) == 9
     hidden = {*HIDDEN, "langfuse.observation.id", "langfuse.trace.id"}
-    assert draw(runs[69].trace, hide=hidden) == NODES
+    assert draw(runs[8].trace, hide=hidden) == NODES
     assert {one.headers["authorization"] for one in server.asked} == {"Basic cGstbGYtcHVibGljOnNrLWxmLXNlY3JldA=="}
 
 
-def test_langfuse_page_that_fails_is_named_and_the_next_are_read() -> None:
+def test_langfuse_page_that_fails_is_named_and_the_next_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """One page of a list that cannot be had takes none of the others with it."""
+    monkeypatch.setattr(langfuse_backend, "_A_PAGE", 4)
     broken = failing(
-        langfuse(langfuse_traces(150)),
+        langfuse(langfuse_traces(10)),
         lambda asked: asked.path == "/api/public/traces" and asked.option("page") == "2",
         Answer(b"boom", 500),
     )
     with served(broken) as server:
         runs, errors = read(f"langfuse://{server.host}")
 
-    assert len(runs) == 150 - 64
+    assert len(runs) == 10 - 4
     assert len(errors) == 1
     assert "page 2 of the list of traces cannot be read" in errors[0]
 
@@ -355,35 +312,55 @@ def test_phoenix_gives_the_runs_of_all_its_pages() -> None:
     assert {path for path in server.paths() if path.endswith("/traces")} == {"/s/space/v1/projects/my project/traces"}
 
 
-def test_trace_whose_page_fails_gives_no_part_of_a_run() -> None:
-    """A run is read whole or not at all: half of it would be judged as if it were all."""
-    broken = failing(
-        phoenix(phoenix_rows([trace_of(number, steps=5) for number in (1, 2, 3)])),
-        lambda asked: (
-            asked.path.endswith("/spans") and asked.option("cursor") == "2" and IDS[1] in asked.option("trace_id")
-        ),
-        Answer(b"boom", 500),
-    )
-    with served(broken) as server:
-        runs, errors = read(f"phoenix://{server.host}")
+# -- What they have in common
+
+
+def of_the_second(asked: Asked) -> bool:
+    return asked.path.endswith(IDS[1])
+
+
+def second_page_of_the_second(asked: Asked) -> bool:
+    return asked.path.endswith("/spans") and asked.option("cursor") == "2" and IDS[1] in asked.option("trace_id")
+
+
+PHOENIX = phoenix_rows([trace_of(number, steps=5) for number in (1, 2, 3)])
+HALF = b'{"result": {"resourceSpans": []}}\n{"error": {"message": "storage went away"}}'
+PARTIAL = {"status": "PARTIAL", "message": "trace exceeds max size", "trace": {"resourceSpans": []}}
+AGAIN = {"data": PHOENIX[:1], "next_cursor": "again"}
+LOST: dict[str, tuple[str, Callable[[Asked], Answer], Callable[[Asked], bool], Answer, str]] = {
+    "gone": ("jaeger", jaeger(TRACES[:3]), of_the_second, Answer({"error": {"httpCode": 404}}, 404), "HTTP 404"),
+    "gone from v1": (
+        "jaeger",
+        jaeger_v1(TRACES[:3]),
+        of_the_second,
+        Answer({"data": [], "errors": None}),
+        "expected a trace, got none",
+    ),
+    "error amid it": ("jaeger", jaeger(TRACES[:3]), of_the_second, Answer(HALF), "storage went away"),
+    "partial": ("tempo", tempo(TRACES[:3]), of_the_second, Answer(PARTIAL), "trace exceeds max size"),
+    "page fails": ("phoenix", phoenix(PHOENIX), second_page_of_the_second, Answer(b"boom", 500), "HTTP 500"),
+    "same page again": (
+        "phoenix",
+        phoenix(PHOENIX, page=9),
+        lambda asked: asked.path.endswith("/spans") and IDS[1] in asked.option("trace_id"),
+        Answer(AGAIN),
+        "got the same again",
+    ),
+}
+"""Where one of three traces cannot be had whole: the back end, when it answers what instead, and what is said of it."""
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_trace_that_cannot_be_had_whole_is_named_and_the_others_come(lost: str) -> None:
+    """It is one error in its place, and no part of a run: half of it would be judged as if it were all."""
+    scheme, answer, when, given, said = LOST[lost]
+    with served(failing(answer, when, given)) as server:
+        runs, errors = read(f"{scheme}://{server.host}", A_DAY)
 
     assert ids_of(runs) == [IDS[0], IDS[2]]
-    assert len(errors) == 1
-    assert IDS[1] in errors[0]
-
-
-def test_pages_without_end_end() -> None:
-    """A back end that names the same page again and again is left, and named."""
-    rows = phoenix_rows([trace_of(1)])
-    given = Answer({"data": rows[:1], "next_cursor": "again"})
-    with served(failing(phoenix(rows, page=9), lambda asked: asked.path.endswith("/spans"), given)) as server:
-        runs, errors = read(f"phoenix://{server.host}")
-
-    assert runs == []
-    assert "got the same again" in errors[0]
-
-
-# -- What they have in common
+    [error] = errors
+    assert IDS[1] in error
+    assert said in error
 
 
 @pytest.mark.parametrize("scheme", ["phoenix", "jaeger", "tempo", "langfuse"])

@@ -135,71 +135,77 @@ def one_trace(rows: list[dict[str, Any]]) -> bytes:
     return json.dumps({"id": rows[0]["traceId"], "name": "desk", "observations": inner, "scores": []}).encode()
 
 
-LANGFUSE: dict[str, Callable[[], bytes]] = {
-    "lines": lambda: lines(langfuse("langfuse.langgraph-nodes")),
-    "list": lambda: json.dumps(langfuse("langfuse.langgraph-nodes"), indent=1).encode(),
-    "page": lambda: json.dumps({"data": langfuse("langfuse.langgraph-nodes"), "meta": {"page": 1}}).encode(),
-    "trace": lambda: one_trace(langfuse("langfuse.langgraph-nodes")),
-    "blob-lines": lambda: lines(langfuse("langfuse.langgraph-nodes", blob=True)),
-    "blob-lines-gzip": lambda: gzip.compress(lines(langfuse("langfuse.langgraph-nodes", blob=True))),
-    "csv": lambda: table(langfuse("langfuse.langgraph-nodes")),
-    "blob-csv-gzip": lambda: gzip.compress(table(langfuse("langfuse.langgraph-nodes", blob=True))),
-    "blob-parquet": lambda: parquet(langfuse("langfuse.langgraph-nodes", blob=True)),
+HANDED_ON = text("""
+    task: When is the tide?
+    agents: desk, expert
+    0 desk: tool_call 'transfer_to_expert({})'
+    1 desk: tool_result 'Transferred to expert, adopting the role of expert immediately.' after 0
+    2 desk: handoff 'Transferred to expert, adopting the role of expert immediately.' to expert after 1, 20+5 tokens
+    3 expert: message 'The tide is at nine.' to desk after 2, 20+5 tokens
+    """)
+
+
+def langfuse_nodes(*, blob: bool = False) -> list[dict[str, Any]]:
+    return langfuse("langfuse.langgraph-nodes", blob=blob)
+
+
+def phoenix_rows() -> list[dict[str, Any]]:
+    return pyarrow.parquet.read_table(FIXTURES / "phoenix.parquet").to_pylist()
+
+
+def swarm_messages() -> Any:
+    return json.loads((FIXTURES / "autogen-result.swarm.json").read_text())["messages"]
+
+
+def team_state() -> dict[str, Any]:
+    thread = {"message_thread": swarm_messages()}
+    return {"type": "TeamState", "agent_states": {"desk": {}, "SwarmManager": thread}}
+
+
+FORMS: dict[str, tuple[str, Callable[[], bytes], str]] = {
+    "Langfuse, lines": ("langfuse", lambda: lines(langfuse_nodes()), NODES),
+    "Langfuse, list": ("langfuse", lambda: _dumped(langfuse_nodes(), indent=1), NODES),
+    "Langfuse, page": ("langfuse", lambda: _dumped({"data": langfuse_nodes(), "meta": {"page": 1}}), NODES),
+    "Langfuse, trace": ("langfuse", lambda: one_trace(langfuse_nodes()), NODES),
+    "Langfuse, blob lines": ("langfuse", lambda: lines(langfuse_nodes(blob=True)), NODES),
+    "Langfuse, blob lines gzip": ("langfuse", lambda: gzip.compress(lines(langfuse_nodes(blob=True))), NODES),
+    "Langfuse, CSV": ("langfuse", lambda: table(langfuse_nodes()), NODES),
+    "Langfuse, blob CSV gzip": ("langfuse", lambda: gzip.compress(table(langfuse_nodes(blob=True))), NODES),
+    "Langfuse, blob parquet": ("langfuse", lambda: parquet(langfuse_nodes(blob=True)), NODES),
+    "Jaeger, download": ("jaeger", lambda: _dumped(jaeger("openinference.autogen-swarm")), HANDED_ON),
+    "TRAIL": ("trail", lambda: _dumped(trail("openinference.langgraph-nodes"), indent=2), with_status(NODES)),
+    "Phoenix, dataframe as JSON": (
+        "phoenix",
+        lambda: lines(json.loads(_dumped(phoenix_rows()))),
+        RECORDED["phoenix.parquet"][1],
+    ),
+    "Phoenix, page": (
+        "phoenix",
+        lambda: _dumped({"data": [_rest(row) for row in phoenix_rows()], "next_cursor": None}),
+        RECORDED["phoenix.parquet"][1],
+    ),
+    "LangSmith, runs within runs": ("langsmith", lambda: _dumped(nested_runs(), indent=1), NODES),
+    "AutoGen, state of a team": ("autogen-messages", lambda: _dumped(team_state()), SWARM),
+    "AutoGen, list": ("autogen-messages", lambda: _dumped(swarm_messages()), SWARM),
+    "AutoGen, list as Python writes it": ("autogen-messages", lambda: repr(swarm_messages()).encode(), SWARM),
 }
+"""What else each importer reads, by the documents of who writes it: its importer, how it is written, and the run."""
 
 
-@pytest.mark.parametrize("form", LANGFUSE)
-def test_langfuse_export_tells_its_run(tmp_path: Path, form: str) -> None:
-    """In every form that Langfuse exports, by its documents, the run is the one its spans tell."""
-    path = tmp_path / "observations"
-    path.write_bytes(LANGFUSE[form]())
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_tells_the_run_that_its_spans_tell(tmp_path: Path, form: str) -> None:
+    """However it is written down, one importer takes it for its own, and the whole trace is the literal's."""
+    importer, written, drawing = FORMS[form]
+    path = tmp_path / "export"
+    path.write_bytes(written())
 
-    assert matching(path) == ["langfuse"]
+    assert matching(path) == [importer]
     assert errors_in(path) == []
-    assert drawn(path) == NODES
+    assert drawn(path) == drawing
 
 
-def test_jaeger_download_tells_its_run(tmp_path: Path) -> None:
-    """Jaeger's own tags become a span's fields again, and lists lists: the run is the one the spans tell."""
-    path = tmp_path / "traces.json"
-    path.write_text(json.dumps(jaeger("openinference.autogen-swarm")))
-
-    assert matching(path) == ["jaeger"]
-    assert errors_in(path) == []
-    assert drawn(path) == text("""
-        task: When is the tide?
-        agents: desk, expert
-        0 desk: tool_call 'transfer_to_expert({})'
-        1 desk: tool_result 'Transferred to expert, adopting the role of expert immediately.' after 0
-        2 desk: handoff 'Transferred to expert, adopting the role of expert immediately.' to expert after 1, 20+5 tokens
-        3 expert: message 'The tide is at nine.' to desk after 2, 20+5 tokens
-        """)
-
-
-def test_trail_trace_tells_its_run(tmp_path: Path) -> None:
-    """Children within their parents, and durations as text, are spans like any other."""
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps(trail("openinference.langgraph-nodes"), indent=2))
-
-    assert matching(path) == ["trail"]
-    assert errors_in(path) == []
-    assert drawn(path) == with_status(NODES)
-
-
-def test_phoenix_dataframe_as_json_tells_its_run(tmp_path: Path) -> None:
-    """The dataframe's rows as JSON, and the REST API's pages, tell what the parquet tells."""
-    rows = pyarrow.parquet.read_table(FIXTURES / "phoenix.parquet").to_pylist()
-    page = {"data": [_rest(row) for row in rows], "next_cursor": None}
-    for name, data in (("rows", lines(json.loads(json.dumps(rows, default=str)))), ("page", _dumped(page))):
-        (tmp_path / name).write_bytes(data)
-
-        assert matching(tmp_path / name) == ["phoenix"]
-        assert errors_in(tmp_path / name) == []
-        assert drawn(tmp_path / name) == RECORDED["phoenix.parquet"][1]
-
-
-def _dumped(value: Any) -> bytes:
-    return json.dumps(value, default=str).encode()
+def _dumped(value: Any, **options: Any) -> bytes:
+    return json.dumps(value, default=str, **options).encode()
 
 
 def _rest(row: dict[str, Any]) -> dict[str, Any]:
@@ -224,8 +230,8 @@ def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", read
 
 
-def test_langsmith_runs_within_runs_are_read(tmp_path: Path) -> None:
-    """Runs nested under their parents, as a tracer holds them, tell what the flat list tells."""
+def nested_runs() -> list[dict[str, Any]]:
+    """Nest LangSmith's runs under their parents, as a tracer holds them."""
     flat = [json.loads(line) for line in (FIXTURES / "langsmith.langgraph-nodes.jsonl").read_bytes().splitlines()]
     children: dict[str | None, list[dict[str, Any]]] = {}
     for run in flat:
@@ -233,21 +239,7 @@ def test_langsmith_runs_within_runs_are_read(tmp_path: Path) -> None:
         del run["trace_id"], run["dotted_order"]
     for run in flat:
         run["child_runs"] = children.get(run["id"], [])
-    path = tmp_path / "runs.json"
-    path.write_text(json.dumps(children[None], indent=1))
-
-    assert drawn(path) == NODES
-
-
-def test_team_state_and_literals_tell_the_run_of_their_messages(tmp_path: Path) -> None:
-    """A team's saved state, a list, and the list as Python writes it, tell what the result tells."""
-    messages = json.loads((FIXTURES / "autogen-result.swarm.json").read_text())["messages"]
-    state = {"type": "TeamState", "agent_states": {"desk": {}, "SwarmManager": {"message_thread": messages}}}
-    for name, written in (("state", json.dumps(state)), ("list", json.dumps(messages)), ("python", repr(messages))):
-        (tmp_path / name).write_text(written)
-
-        assert matching(tmp_path / name) == ["autogen-messages"]
-        assert drawn(tmp_path / name) == SWARM
+    return children[None]
 
 
 def test_history_of_autogen_0_2_tells_its_run(tmp_path: Path) -> None:

@@ -77,8 +77,9 @@ def test_text_that_is_no_utf8_costs_no_other_thread(tmp_path: Path) -> None:
     assert len([item for item in items_of(path) if isinstance(item, RecordedRun)]) == 1
 
 
-def test_database_in_use_says_so(tmp_path: Path) -> None:
+def test_database_in_use_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that somebody holds is named as such, with what to do."""
+    monkeypatch.setattr(langgraph_checkpoints, "_BUSY_S", 0.0)
     path = made(tmp_path, "")
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")

@@ -138,6 +138,31 @@ def test_renamed_tool_is_what_its_function_is() -> None:
         assert not refused(FORBIDS, call("look", tool_names=names_behind(Tool("look", other)))), other
 
 
+def test_methods_that_call_one_another_are_each_looked_at_once() -> None:
+    """A tool whose methods go in circles is judged: whichever is its function, it is what the last of them calls."""
+
+    class Desk:
+        def __init__(self, pay: Any) -> None:
+            self.pay = pay
+
+        def ask(self, amount: int) -> Any:
+            return self.look(amount), self.check(amount), self.ask, self.tell
+
+        def look(self, amount: int) -> Any:
+            return self.check(amount), self.tell(amount), self.ask, self.look
+
+        def check(self, amount: int) -> Any:
+            return self.tell(amount), self.ask(amount), self.look, self.check
+
+        def tell(self, amount: int) -> Any:
+            return self.pay(amount), self.ask, self.look, self.check
+
+    for name in ("ask", "look", "check", "tell"):
+        for function, is_refused in ((send_money, True), (sound, False)):
+            names = names_behind(Tool("report", getattr(Desk(function), name)))
+            assert refused(FORBIDS, call("report", tool_names=names)) is is_refused, name
+
+
 def test_agent_within_a_tool_is_held_by_the_agent_that_called_it() -> None:
     """What is forbidden to an agent is forbidden to whom it asks; whom nobody rules may do what its caller may."""
     nested = (("helper",), ("clerk",))
