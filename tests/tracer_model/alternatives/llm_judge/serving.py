@@ -26,6 +26,7 @@ class Served(ThreadingHTTPServer):
     - `say`: the message's content; an object becomes JSON; `find` instead: answer whatever is asked as somebody would
       who takes the decision for decisive in which this text stands;
     - `status`, `headers`, `body`: an HTTP answer as it is; `drop`: hang up; `wait_s`: wait first; `pad`: blanks behind;
+    - `drip_s`: wait so long before each byte;
     - `finish`, `usage`: of the answer; `refuses`: refuse questions that carry one of these fields, as 400;
     - `key`: refuse every other key, as 401.
     """
@@ -79,15 +80,21 @@ class _Scripted(BaseHTTPRequestHandler):
         elif "status" in answer:
             self._send(answer["status"], answer.get("body", "").encode(), answer.get("headers", {}))
         else:
-            self._send(200, _write_body(asked, answer), {})
+            self._send(200, _write_body(asked, answer), {}, answer.get("drip_s"))
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+    def _send(self, status: int, body: bytes, headers: dict[str, str], drip_s: float | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if drip_s is None:
+            self.wfile.write(body)
+            return
+        for byte in body:
+            self.wfile.write(bytes([byte]))
+            if self.server.ended.wait(drip_s):
+                return
 
     def log_message(self, *_: object) -> None:
         return
