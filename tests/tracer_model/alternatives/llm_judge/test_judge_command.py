@@ -84,10 +84,11 @@ def test_both_opinions_are_printed(failed: Path) -> None:
 
 def test_no_answer_is_a_failure_that_says_why(failed: Path) -> None:
     """The embedded verdict is printed all the same; the exit code is 1."""
-    done = call(failed, "--judge-url", "http://127.0.0.1:9/v1")
+    with served({"status": 401}) as server:
+        done = call(failed, "--judge-url", server.url)
 
     assert done.exit_code == 1
-    assert "judge small: the judge did not answer: ConnectError, check BLAMESPAN_JUDGE_URL" in done.stdout
+    assert "judge small: the judge did not answer: HTTP 401, check BLAMESPAN_JUDGE_KEY" in done.stdout
     assert "auto " in done.stdout
 
 

@@ -37,6 +37,7 @@ def _shared(*arguments: object) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
     """The adder's correction alone mends the run, whoever else is asked again; who changes nothing has no share."""
     document = _shared(
