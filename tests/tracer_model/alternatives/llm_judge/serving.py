@@ -7,7 +7,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import Agent, MessageActionTrace, Step
@@ -141,6 +144,15 @@ def served(*answers: dict[str, Any]) -> Iterator[Served]:
         server.asked()
 
 
+@contextmanager
+def served_as_judge(patch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> Iterator[Served]:
+    """Serve *answers* as the judge that the environment names, which keeps nothing."""
+    with served(*answers) as server:
+        for name, value in {"URL": server.url, "MODEL": "small", "CACHE": "off"}.items():
+            patch.setenv(f"BLAMESPAN_JUDGE_{name}", value)
+        yield server
+
+
 def judge(url: str, *, key: str = "secret", timeout_s: float = 60.0, **more: Any) -> JudgeTracer:
     """Make a judge that hardly waits between its attempts."""
     embedded = more.pop("tracer", None)
@@ -177,6 +189,16 @@ def runs(count: int) -> list[MessageActionTrace]:
     """Make so many that differ in their last words."""
     texts = [(step.agent, step.content) for step in SUM.steps]
     return [run([*texts[:-1], ("writer", f"Number {n}.")], number=n) for n in range(1, count + 1)]
+
+
+def write_file(path: Path, trace: MessageActionTrace = SUM, step: int = 2) -> Path:
+    """Write a failed run as Who&When has it, with a label; its first message is the user's."""
+    history = [
+        {"name": one.agent, "role": "assistant" if one.index else "user", "content": one.content} for one in trace.steps
+    ]
+    label = {"mistake_agent": trace.steps[step].agent, "mistake_step": str(step), "mistake_reason": ""}
+    path.write_text(json.dumps({"question": trace.task, "history": history, "ground_truth": "48", **label}))
+    return path
 
 
 def verdict(step: object = 2, agent: object = "solver", **more: object) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from blamespan_tracer.alternatives.llm_judge.client import JudgeClient
 from blamespan_tracer.alternatives.llm_judge.correction import ask_correction
 from blamespan_tracer.alternatives.llm_judge.prompts import VERSION
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
-from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served, verdict
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served, verdict, write_file
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +30,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def failed(tmp_path: Path) -> Path:
     """A file with the run of `SUM`, which failed."""
-    history = [{"name": step.agent, "role": "assistant", "content": step.content} for step in SUM.steps]
-    history[0]["role"] = "user"
-    known = {"mistake_agent": "solver", "mistake_step": "2", "mistake_reason": "", "ground_truth": "48"}
-    path = tmp_path / "failed.json"
-    path.write_text(json.dumps({"question": SUM.task, "history": history, **known}))
-    return path
+    return write_file(tmp_path / "failed.json")
 
 
 def call(*arguments: object) -> Result:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from blamespan.cli import cli
-from tests.tracer_model.alternatives.llm_judge.serving import served
+from tests.tracer_model.alternatives.llm_judge.serving import served_as_judge
 from tests.tracer_model.lab.rerun.fix.conftest import run_graph
 from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, RIGHT, TASK, without_models
 from tests.tracer_model.lab.rerun.recording import record
@@ -109,14 +109,10 @@ def test_tools_answer_as_recorded_and_others_do_not_run(
 @pytest.mark.usefixtures("in_this_process")
 def test_endpoint_is_asked_before_the_agents_own_model(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it gives nothing, the agent's own model is told what is wrong."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     arguments = (graph_run, f"{_HERE}:graph", *_CHECK, "--tracer", "checks", "--repeats", 2)
-    with served({"say": {"reasoning": "", "message": "It is 42."}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "message": "It is 42."}}):
         judged = _done(*arguments)
-    with served({"say": {"reasoning": "", "message": ""}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "message": ""}}):
         told = _done(*arguments)
 
     assert (judged["proved"], judged["by"], judged["says"]) == (True, "judge", "It is 42.")
