@@ -111,10 +111,7 @@ def test_team_that_hangs_or_ignores_or_is_lucky_decides_nothing(
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("program", "said"),
-    [
-        (f"{_HERE}:raises", "raised RuntimeError: no key"),
-        (f"{_HERE}:other_team", "told something else"),
-    ],
+    [(f"{_HERE}:raises", "raised RuntimeError: no key"), (f"{_HERE}:other_team", "told something else")],
 )
 def test_program_that_is_not_the_recorded_one_is_named(birds: Path, program: str, said: str) -> None:
     """A factory that fails or gives another team is an error with its reason, not a verdict."""

@@ -14,13 +14,7 @@ from blamespan.cli import cli
 from blamespan.errors import UnreadableInput
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, mode
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage
-from blamespan_lab.rerun.feedback.writing import (
-    BEGIN,
-    END,
-    advice_for,
-    feedback_on,
-    with_feedback,
-)
+from blamespan_lab.rerun.feedback.writing import BEGIN, END, advice_for, feedback_on, with_feedback
 from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, run, served_as_judge, write_file
 from tests.tracer_model.lab.rerun.feedback.notes import Note, notes_in
 

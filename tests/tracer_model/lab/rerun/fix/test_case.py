@@ -107,9 +107,7 @@ def test_call_that_was_not_recorded_runs_only_in_a_sandbox(
     monkeypatch.setenv(MOOD, "counts cats")
     monkeypatch.setenv(CALLS, str(tmp_path / "calls"))
     result = _case(graph_run, f"{_HERE}:graph", *_CHECK)
-    recorded: list[dict[str, Any]] = [
-        {"agent": "clerk", "says": "The stock of birds is 40, and 2 more came today."},
-    ]
+    recorded: list[dict[str, Any]] = [{"agent": "clerk", "says": "The stock of birds is 40, and 2 more came today."}]
     with pytest.raises(NotReplayed, match="sandbox = True") as refused:
         replay(f"{_HERE}:graph", TASK, recorded, agent="adder")
     line = json.loads(str(refused.value).partition("recorded: ")[2])
@@ -127,12 +125,12 @@ def test_call_that_was_not_recorded_runs_only_in_a_sandbox(
 def test_program_that_hangs_is_left_behind(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says after how long; another run is not disturbed."""
     monkeypatch.setenv(MOOD, "hangs")
-    result = _case(graph_run, f"{_HERE}:graph", *_CHECK, "--timeout", 2)
+    result = _case(graph_run, f"{_HERE}:graph", *_CHECK, "--timeout", 0.5)
     monkeypatch.setenv(MOOD, "mended")
     run = replay(f"{_HERE}:graph", TASK, [_STOCK], agent="adder", check=f"{_HERE}:is_42")
 
     assert isinstance(result.exception, NotReplayed)
-    assert "expected the program to end within 2 s" in str(result.exception)
+    assert "expected the program to end within 0.5 s" in str(result.exception)
     assert (run.is_right, run.found) == (True, ())
 
 
