@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
+import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,8 @@ CALLS = "BLAMESPAN_TEST_CALLS"
 TASK = "How many birds are in the shop?"
 WRONG, RIGHT = "40 + 2 = 52, so there are 52 birds.", "40 + 2 = 42, so there are 42 birds."
 _turns = itertools.count()
+let_go = threading.Event()
+"""Ends an adder that hangs in a thread of this process, which would go on among later tests."""
 
 
 def _say(role: str, heard: list[str]) -> str:
@@ -39,7 +41,8 @@ def _say(role: str, heard: list[str]) -> str:
     mood = os.environ.get(MOOD, "")
     if role == "adder":
         if mood == "hangs":
-            time.sleep(60)
+            let_go.wait(60)
+            raise SystemExit("it hung")
         is_right = mood == "mended" or (mood == "wavers" and next(_turns) % 2) or any(BEGIN in text for text in heard)
         return RIGHT if is_right else WRONG
     figures = [word.strip(".,") for text in heard for word in text.split() if word.strip(".,").isdigit()]
