@@ -44,7 +44,7 @@ def run(number: int, *, failed: bool, place: Place, spoil: Spoil) -> RecordedRun
     return RecordedRun("here", trace, (), origin)
 
 
-def corpus(place: Place = anywhere, spoil: Spoil = as_it_is, runs: int = 300) -> list[ProbedRun]:
+def corpus(place: Place = anywhere, spoil: Spoil = as_it_is, runs: int = 500) -> list[ProbedRun]:
     made = [run(number, failed=number % 5 < 3, place=place, spoil=spoil) for number in range(runs)]
     return [found for each in made if (found := probe_run(each)) is not None]
 
