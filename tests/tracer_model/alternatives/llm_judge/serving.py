@@ -29,7 +29,7 @@ class Served(ThreadingHTTPServer):
     - `say`: the message's content; an object becomes JSON; `find` instead: answer whatever is asked as somebody would
       who takes the decision for decisive in which this text stands;
     - `status`, `headers`, `body`: an HTTP answer as it is; `drop`: hang up; `wait_s`: wait first; `pad`: blanks behind;
-    - `drip_s`: wait so long before each byte;
+    - `drip_s`: wait so long before each byte; `together`: wait until so many were asked at once;
     - `finish`, `usage`: of the answer; `refuses`: refuse questions that carry one of these fields, as 400;
     - `key`: refuse every other key, as 401.
     """
@@ -38,7 +38,7 @@ class Served(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Scripted)
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
         self.most_at_once = 0
-        self.lock, self.ended = threading.Lock(), threading.Event()
+        self.lock, self.ended = threading.Condition(), threading.Event()
         self._answers, self._asked, self._at_once = [*answers], list[Any](), 0
 
     def take(self, question: Sequence[Any]) -> dict[str, Any]:
@@ -48,6 +48,8 @@ class Served(ThreadingHTTPServer):
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+            self.lock.notify_all()
+            self.lock.wait_for(lambda: self.most_at_once >= answer.get("together", 1), 30)
         self.ended.wait(answer.get("wait_s", 0))
         with self.lock:
             self._at_once -= 1
