@@ -31,13 +31,7 @@ from blamespan_lab.recipes import read_recipe
 
 FAMILIES = ("tables",)
 """What `default.toml` holds out."""
-BARS = {
-    "gain": 10.0,
-    "confirmed": 95.0,
-    "largest share": 90.0,
-    "conflicts": 85.0,
-    "false alarms": 3.0,
-}
+BARS = {"gain": 10.0, "confirmed": 95.0, "largest share": 90.0, "conflicts": 85.0, "false alarms": 3.0}
 PARTS = ("failures", "conflicts")
 
 

@@ -182,12 +182,7 @@ def _drained(server: Server, acknowledged: int, within_s: float) -> Out:
 
 
 def _figures(
-    what: str,
-    server: Server,
-    sent: dict[str, Any],
-    out: Out,
-    cpu_s: float,
-    peak_bytes: int | None = None,
+    what: str, server: Server, sent: dict[str, Any], out: Out, cpu_s: float, peak_bytes: int | None = None
 ) -> Figures:
     return Figures(
         what=what,

@@ -53,11 +53,7 @@ def main() -> None:
 def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
     policy = read_policy(arguments.policy)
     rows, is_quick = arguments.only or ROWS, arguments.quick
-    document: dict[str, Any] = {
-        "machine": describe(),
-        "versions": versions(PACKAGES),
-        "policy": arguments.policy.name,
-    }
+    document: dict[str, Any] = {"machine": describe(), "versions": versions(PACKAGES), "policy": arguments.policy.name}
     if "forbidden" in rows:
         _tell("forbidden tools")
         document["forbidden"] = sum_up_tries(list(try_ways(arguments.tries or (96 if is_quick else 1_000))))

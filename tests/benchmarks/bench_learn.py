@@ -223,11 +223,7 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
             "<= 3 %",
             lambda was, now: now <= 0.03,
         ),
-        _row(
-            "failed runs called failed, fresh tasks",
-            told[before],
-            told[after],
-        ),
+        _row("failed runs called failed, fresh tasks", told[before], told[after]),
         _row(
             "replayed label is the injected step",
             None,
@@ -245,13 +241,7 @@ def measure(name: str, folder: Path, *, is_quick: bool) -> list[Row]:
             "+10 points",
             lambda was, now: now >= was + 0.10,
         ),
-        _row(
-            "guarded by schemata: sound disturbed",
-            None,
-            guarded.disturbed,
-            "<= 2 %",
-            lambda was, now: now <= 0.02,
-        ),
+        _row("guarded by schemata: sound disturbed", None, guarded.disturbed, "<= 2 %", lambda was, now: now <= 0.02),
         Row("from command to use, minutes of two free cores", None, took_min, "<= 5", is_quick or took_min <= 5),
     ]
 

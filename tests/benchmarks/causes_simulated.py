@@ -250,12 +250,7 @@ def _try_failure(
 
 
 def _record_again(
-    program: Program,
-    faults: tuple[PlannedFault, ...],
-    seed: int,
-    wordings: str,
-    label: RunLabel,
-    recording: Recording,
+    program: Program, faults: tuple[PlannedFault, ...], seed: int, wordings: str, label: RunLabel, recording: Recording
 ) -> SimulatedFailure | None:
     """Record a failure once more, as it was examined, and run its twin."""
     if faults:

@@ -40,11 +40,7 @@ def of_models(test: _Test) -> _Test:
     return test
 
 
-SAYS = {
-    "X1": "I invent a figure.",
-    "FM-3.2": "I do not check.",
-    "FM-2.4": "I hide the details.",
-}
+SAYS = {"X1": "I invent a figure.", "FM-3.2": "I do not check.", "FM-2.4": "I hide the details."}
 """What somebody says who makes a mistake of that kind."""
 
 SOUND = ("All is right.", "It agrees.")

@@ -37,12 +37,17 @@ def _with_mistake(step: int, right: str, wrong: str) -> MessageActionTrace:
     return _run(*(text.replace(right, wrong) if index >= step else text for index, text in enumerate(SOUND)))
 
 
-@pytest.mark.parametrize("step", [0, 1, 2, 3])
-@pytest.mark.parametrize(("right", "wrong"), [("HX48213", "HX48273"), ("1,250.50", "1,280.50")])
+@pytest.mark.parametrize(
+    ("step", "right", "wrong"),
+    [
+        (step, right, wrong)
+        for right, wrong in (("HX48213", "HX48273"), ("1,250.50", "1,280.50"))
+        for step, text in enumerate(SOUND)
+        if right in text
+    ],
+)
 def test_moved_mistake_moves_the_blame(tracer: AutoTracer, step: int, right: str, wrong: str) -> None:
     """The same wrong value first said in another step is that step's mistake; the sound run gives it less blame."""
-    if right not in SOUND[step]:
-        pytest.skip("the step does not state the value")
     run, sound = _with_mistake(step, right, wrong), _run(*SOUND)
 
     verdict, untouched = tracer.attribute([run, sound])

@@ -211,10 +211,7 @@ def test_a_torn_task_that_agents_cope_with_is_no_failure(tmp_path: Path) -> None
     assert judged(torn(tmp_path, outcome="succeeded")).cause is None
 
 
-@pytest.mark.parametrize(
-    ("task", "answer"),
-    [(SUM, NO_FILE), ("Sum the totals of sales_q3.csv.", NO_FILE)],
-)
+@pytest.mark.parametrize(("task", "answer"), [(SUM, NO_FILE), ("Sum the totals of sales_q3.csv.", NO_FILE)])
 def test_a_file_that_nobody_gave_is_the_task_s_matter(tmp_path: Path, task: str, answer: str) -> None:
     """The task names it, a tool looked for it, the last word says that it lacks."""
     cause = judged(read(tmp_path, LACKING, outcome="unknown", task=task, answer=answer)).cause

@@ -59,10 +59,7 @@ def reading(key: str, **outputs: str) -> MessageActionTrace:
     return with_facts(
         team(("a", "48"), ("b", "The price is .")),
         {words.NODE_OUTPUTS: json.dumps(outputs)},
-        {
-            words.NODE_INPUTS: '{"price": ""}',
-            words.NODE_SOURCES: json.dumps({"price": {"step": 0, "key": key}}),
-        },
+        {words.NODE_INPUTS: '{"price": ""}', words.NODE_SOURCES: json.dumps({"price": {"step": 0, "key": key}})},
     )
 
 
@@ -179,11 +176,7 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         0,
         "over to you",
     ),
-    "objection-heard": (
-        team(("a", LONG), ("b", "That is wrong, this needs to change."), ("a", LONG)),
-        2,
-        LONG,
-    ),
+    "objection-heard": (team(("a", LONG), ("b", "That is wrong, this needs to change."), ("a", LONG)), 2, LONG),
     "approval-sees-errors": (
         team(*call("a", "run_tests", "2 tests failed: test_sum"), ("a", "Approved, all is right."), ("b", "thanks")),
         2,
@@ -194,11 +187,7 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         1,
         "I checked it, that is correct.",
     ),
-    "text-whole": (
-        team(("a", f"{LONG} Here is the code.\n```python\nprint(1)"), ("b", "thanks")),
-        0,
-        "print(1)",
-    ),
+    "text-whole": (team(("a", f"{LONG} Here is the code.\n```python\nprint(1)"), ("b", "thanks")), 0, "print(1)"),
     "ends-when-done": (
         team(("a", LONG), ("b", f"{LONG} Indeed."), ("a", LONG), ("b", f"{LONG} Indeed."), ("a", LONG)),
         2,
@@ -230,11 +219,7 @@ BROKEN: dict[str, tuple[MessageActionTrace, int, str]] = {
         2,
         GERMAN,
     ),
-    "answer-given": (
-        team(("a", "It is 48."), ("b", "Sorry, we cannot say.")),
-        1,
-        "Sorry, we cannot say.",
-    ),
+    "answer-given": (team(("a", "It is 48."), ("b", "Sorry, we cannot say.")), 1, "Sorry, we cannot say."),
 }
 """For each check that can be broken, a run that breaks it, where, and what is quoted."""
 

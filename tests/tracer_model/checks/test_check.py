@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from blamespan.errors import ConfigError
 from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
-from blamespan_tracer.checks import (
-    CHECKS,
-    Check,
-    ChecksTracer,
-    ExaminedRun,
-    Finding,
-    apply_checks,
-    checks_in_use,
-)
+from blamespan_tracer.checks import CHECKS, Check, ChecksTracer, ExaminedRun, Finding, apply_checks, checks_in_use
 from blamespan_tracer.checks.command import checks as command
 from blamespan_tracer.checks.in_use import CHECKS_VARIABLE
 from blamespan_tracer.ledger import read_ledger

@@ -146,11 +146,7 @@ def test_much_of_a_long_message_is_told() -> None:
     """Who has lost one fact of a message has lost the others: it is told as a whole, or the part around the fact."""
     facts = [f"The fee of harbour {chr(97 + number)}x is {number + 30} euros." for number in range(40)]
     asking = "I cannot go on without the fee of harbour mx."
-    run = team(
-        ("ada", "\n".join(facts)),
-        ("bob", asking),
-        task="What are the fees of the harbour ax, mx and zx?",
-    )
+    run = team(("ada", "\n".join(facts)), ("bob", asking), task="What are the fees of the harbour ax, mx and zx?")
     [result] = find_broken_at_end("asked-was-said", run)
 
     assert facts[12] in result.reason

@@ -17,13 +17,7 @@ from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.checks import CHECKS, ChecksTracer, apply_checks
-from tests.integrations.importers.platforms import (
-    dify_detail,
-    dify_executions,
-    flowise_nodes,
-    n8n_execution,
-    n8n_run,
-)
+from tests.integrations.importers.platforms import dify_detail, dify_executions, flowise_nodes, n8n_execution, n8n_run
 
 NAMES = ("branch-holds", "variable-filled", "output-mapped", "service-answers", "limit-kept")
 
@@ -88,10 +82,7 @@ DIFY: Mapping[str, tuple[Callable[[Executions], object], dict[str, str]]] = {
         lambda run: (conditions(run).update(actual_value="Refund "), take(run, result=False)),
         {"branch-holds": "inconclusive 2"},
     ),
-    "a variable arrives empty": (
-        lambda run: run[3].update(inputs={"#http.body#": ""}),
-        {"variable-filled": "fail 3"},
-    ),
+    "a variable arrives empty": (lambda run: run[3].update(inputs={"#http.body#": ""}), {"variable-filled": "fail 3"}),
     "a placeholder is left": (
         lambda run: run[3]["process_data"]["prompts"][1].update(text="Order {{#start.oder#}}"),
         {"variable-filled": "fail 3"},

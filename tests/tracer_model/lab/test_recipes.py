@@ -14,11 +14,7 @@ from blamespan_lab.train.auto import AutoRecipe
 from blamespan_lab.train.language_model import LanguageModelRecipe
 from blamespan_lab.train.lexical import LexicalData, LexicalFit, LexicalRecipe
 
-RECORDS: dict[object, type[Any]] = {
-    "lexical": LexicalRecipe,
-    "auto": AutoRecipe,
-    "language-model": LanguageModelRecipe,
-}
+RECORDS: dict[object, type[Any]] = {"lexical": LexicalRecipe, "auto": AutoRecipe, "language-model": LanguageModelRecipe}
 
 
 def write(folder: Path, text: str) -> Path:

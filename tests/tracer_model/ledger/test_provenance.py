@@ -210,11 +210,7 @@ def test_spans_say_where_a_step_has_its_claims_from() -> None:
         {"claim": "36", "from": "agent", "agent": "Researcher", "span_id": f"{1:016x}"}
     ]
     assert json.loads(str(notes.steps[0][words.CLAIM_SOURCES])) == [{"claim": "36", "from": "nothing"}]
-    assert notes.run == {
-        words.CLAIM_COUNT: 1,
-        words.CLAIM_UNSUPPORTED: 1,
-        words.CLAIM_SUSPECT_SPAN_ID: f"{1:016x}",
-    }
+    assert notes.run == {words.CLAIM_COUNT: 1, words.CLAIM_UNSUPPORTED: 1, words.CLAIM_SUSPECT_SPAN_ID: f"{1:016x}"}
 
 
 def test_what_is_written_on_a_span_fits_a_back_end() -> None:

@@ -385,9 +385,9 @@ def test_hostile_text_is_read_in_linear_time(part: str) -> None:
         return time.thread_time() - begin
 
     seconds(1_000)
-    half = seconds(20_000)
+    bound = 3 * seconds(20_000) + 0.2
 
-    assert min(seconds(40_000), seconds(40_001)) < 3 * half + 0.2
+    assert seconds(40_000) < bound or seconds(40_001) < bound
 
 
 def test_a_megabyte_of_prose_is_read_in_seconds() -> None:

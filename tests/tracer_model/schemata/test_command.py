@@ -21,7 +21,7 @@ from blamespan.rebuilding.emit import emit
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.run_notes import note_run
-from blamespan_tracer.schemata import ErrorSchema, SchemataFile, SeenFailure, Signature, schemata_in_use
+from blamespan_tracer.schemata import ErrorSchema, SchemataFile, SeenFailure, Signature, make_schema
 from blamespan_tracer.schemata.command import schemata
 from blamespan_tracer.schemata.in_use import known_failures
 from blamespan_tracer.schemata.recurrences import Recurrences, began_at
@@ -142,11 +142,13 @@ def test_spans_say_which_failure_is_known(tmp_path: Path, file: SchemataFile) ->
 def test_who_keeps_no_schemata_has_none_on_spans(file: SchemataFile) -> None:
     """Without a file nothing is matched, and a file that comes later is read."""
     before = note_run(SECOND).run
-    file.add(ErrorSchema("any", Signature(kind="message", wording="The Hotel has 1 rooms a night costs 2 euros")))
+    schema = make_schema(FIRST, 3)
+    file.add(schema)
 
-    assert schemata_in_use()
     assert words.SCHEMA_NAME not in before
-    assert [one.name for one in known_failures(SECOND)] == [one.name for one in known_failures(SECOND)]
+    assert note_run(SECOND).run[words.SCHEMA_NAME] == schema.name
+    assert [one.name for one in known_failures(SECOND)] == [schema.name]
+    assert known_failures(TWIN) == []
 
 
 def test_recurrences_without_a_clock_are_counted_all_the_same() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from blamespan_lab.train.outcome_head import KnownOutcomes, cross_fit, fit_head, predict
 
@@ -46,12 +45,12 @@ def evaluate_outcomes(files: Mapping[str, KnownOutcomes], sizes: tuple[int, ...]
         others = [other for title, other in files.items() if title != name]
         own: dict[str, list[float]] = {}
         for size in (*sizes, None):
-            own[str(size or "all")] = [_area(known, cross_fit(known, seed=seed, most=size)) for seed in range(_SPLITS)]
+            own[str(size or "all")] = [known.area(cross_fit(known, seed=seed, most=size)) for seed in range(_SPLITS)]
         figures[name] = {
             "failed": int(known.has_failed.sum()),
             "sound": int((~known.has_failed).sum()),
-            "tracer": _area(known, known.suspicion),
-            "left_out": _area(known, predict(fit_head(_join(others)), known.features)) if others else None,
+            "tracer": known.area(known.suspicion),
+            "left_out": known.area(predict(fit_head(_join(others)), known.features)) if others else None,
             "own": {size: float(np.mean(areas)) for size, areas in own.items()},
             "spread": {size: float(np.std(areas)) for size, areas in own.items()},
         }
@@ -65,7 +64,3 @@ def _join(files: list[KnownOutcomes]) -> KnownOutcomes:
         np.arange(sum(len(known) for known in files)),
         np.concatenate([known.suspicion for known in files]),
     )
-
-
-def _area(known: KnownOutcomes, scores: np.ndarray) -> float:
-    return float(roc_auc_score(known.has_failed, scores))

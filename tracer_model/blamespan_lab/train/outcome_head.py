@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
 from blamespan.attribution import NOBODY_KNOWS
 from blamespan.errors import ConfigError
@@ -17,6 +16,7 @@ from blamespan.labels.people import PersonLabel
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
 from blamespan_lab.recorded_runs import group_by_task
+from blamespan_lab.statistics import separation
 from blamespan_tracer.heads import list_agents
 from blamespan_tracer.outcome_head import HABITS, N_FEATURES, OutcomeHead, outcome_features, scale_features
 
@@ -61,6 +61,10 @@ class KnownOutcomes:
     def take(self, rows: NDArray[np.int64]) -> KnownOutcomes:
         """Return those of some rows."""
         return KnownOutcomes(self.features[rows], self.has_failed[rows], self.task[rows], self.suspicion[rows])
+
+    def area(self, scores: NDArray[np.float64]) -> float:
+        """Measure the area under the ROC curve of scores of these runs."""
+        return separation(scores[self.has_failed], scores[~self.has_failed])
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +240,17 @@ def _measure(known: KnownOutcomes, probabilities: NDArray[np.float64], alarm: fl
         rows = np.concatenate([rows_of[task] for task in draws.choice(tasks, len(tasks)).tolist()])
         if len(set(known.has_failed[rows].tolist())) < 2:
             continue
-        heads.append(roc_auc_score(known.has_failed[rows], probabilities[rows]))
+        drawn = known.take(rows)
+        heads.append(drawn.area(probabilities[rows]))
         sound = rows[~known.has_failed[rows]]
         fewer.append(float(tracer_has[sound].mean() - has_alarm[sound].mean()))
-        gains.append(heads[-1] - roc_auc_score(known.has_failed[rows], known.suspicion[rows]))
+        gains.append(heads[-1] - drawn.area(drawn.suspicion))
     return OutcomeFigures(
         n_failed=int(known.has_failed.sum()),
         n_sound=int((~known.has_failed).sum()),
-        head=float(roc_auc_score(known.has_failed, probabilities)),
+        head=known.area(probabilities),
         head_interval=_interval(heads),
-        tracer=float(roc_auc_score(known.has_failed, known.suspicion)),
+        tracer=known.area(known.suspicion),
         gain_interval=_interval(gains),
         false_alarms=float(has_alarm[~known.has_failed].mean()),
         tracer_false_alarms=float(tracer_has[~known.has_failed].mean()),

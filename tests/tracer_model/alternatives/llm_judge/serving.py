@@ -7,7 +7,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import Agent, MessageActionTrace, Step
@@ -26,6 +29,7 @@ class Served(ThreadingHTTPServer):
     - `say`: the message's content; an object becomes JSON; `find` instead: answer whatever is asked as somebody would
       who takes the decision for decisive in which this text stands;
     - `status`, `headers`, `body`: an HTTP answer as it is; `drop`: hang up; `wait_s`: wait first; `pad`: blanks behind;
+    - `drip_s`: wait so long before each byte; `together`: wait until so many were asked at once;
     - `finish`, `usage`: of the answer; `refuses`: refuse questions that carry one of these fields, as 400;
     - `key`: refuse every other key, as 401.
     """
@@ -34,7 +38,7 @@ class Served(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Scripted)
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
         self.most_at_once = 0
-        self.lock, self.ended = threading.Lock(), threading.Event()
+        self.lock, self.ended = threading.Condition(), threading.Event()
         self._answers, self._asked, self._at_once = [*answers], list[Any](), 0
 
     def take(self, question: Sequence[Any]) -> dict[str, Any]:
@@ -44,6 +48,8 @@ class Served(ThreadingHTTPServer):
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+            self.lock.notify_all()
+            self.lock.wait_for(lambda: self.most_at_once >= answer.get("together", 1), 30)
         self.ended.wait(answer.get("wait_s", 0))
         with self.lock:
             self._at_once -= 1
@@ -79,15 +85,21 @@ class _Scripted(BaseHTTPRequestHandler):
         elif "status" in answer:
             self._send(answer["status"], answer.get("body", "").encode(), answer.get("headers", {}))
         else:
-            self._send(200, _write_body(asked, answer), {})
+            self._send(200, _write_body(asked, answer), {}, answer.get("drip_s"))
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+    def _send(self, status: int, body: bytes, headers: dict[str, str], drip_s: float | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if drip_s is None:
+            self.wfile.write(body)
+            return
+        for byte in body:
+            self.wfile.write(bytes([byte]))
+            if self.server.ended.wait(drip_s):
+                return
 
     def log_message(self, *_: object) -> None:
         return
@@ -134,6 +146,15 @@ def served(*answers: dict[str, Any]) -> Iterator[Served]:
         server.asked()
 
 
+@contextmanager
+def served_as_judge(patch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> Iterator[Served]:
+    """Serve *answers* as the judge that the environment names, which keeps nothing."""
+    with served(*answers) as server:
+        for name, value in {"URL": server.url, "MODEL": "small", "CACHE": "off"}.items():
+            patch.setenv(f"BLAMESPAN_JUDGE_{name}", value)
+        yield server
+
+
 def judge(url: str, *, key: str = "secret", timeout_s: float = 60.0, **more: Any) -> JudgeTracer:
     """Make a judge that hardly waits between its attempts."""
     embedded = more.pop("tracer", None)
@@ -170,6 +191,16 @@ def runs(count: int) -> list[MessageActionTrace]:
     """Make so many that differ in their last words."""
     texts = [(step.agent, step.content) for step in SUM.steps]
     return [run([*texts[:-1], ("writer", f"Number {n}.")], number=n) for n in range(1, count + 1)]
+
+
+def write_file(path: Path, trace: MessageActionTrace = SUM, step: int = 2) -> Path:
+    """Write a failed run as Who&When has it, with a label; its first message is the user's."""
+    history = [
+        {"name": one.agent, "role": "assistant" if one.index else "user", "content": one.content} for one in trace.steps
+    ]
+    label = {"mistake_agent": trace.steps[step].agent, "mistake_step": str(step), "mistake_reason": ""}
+    path.write_text(json.dumps({"question": trace.task, "history": history, "ground_truth": "48", **label}))
+    return path
 
 
 def verdict(step: object = 2, agent: object = "solver", **more: object) -> dict[str, Any]:

@@ -9,12 +9,7 @@ import pytest
 
 from blamespan.taxonomy import mode
 from blamespan_tracer.alternatives.llm_judge.answers import chance, fields, modes, suspects, truth
-from blamespan_tracer.alternatives.llm_judge.completions import (
-    TokenUsage,
-    Unreadable,
-    read_completion,
-    read_usage,
-)
+from blamespan_tracer.alternatives.llm_judge.completions import TokenUsage, Unreadable, read_completion, read_usage
 from blamespan_tracer.alternatives.llm_judge.prompts import offered_modes
 from blamespan_tracer.alternatives.rendering import RunDocument
 from tests.tracer_model.alternatives.llm_judge.serving import SUM, run, verdict

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from blamespan.cli import cli
 from blamespan_lab.recorded_runs import SUBSETS
-from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, run, served_as_judge, write_file
 
 N_RUNS, N_RIGHT = 12, 9
 
@@ -19,11 +19,8 @@ def test_measured_accuracy_is_the_scripted_one(monkeypatch: pytest.MonkeyPatch, 
     """Step and agent come out exactly as scripted, and nothing is an abstention."""
     for subset in SUBSETS:
         write(tmp_path / subset)
-    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     monkeypatch.setenv("BLAMESPAN_JUDGE_EMBEDDED", "none")
-    with served({"find": WRONG}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"find": WRONG}):
         asked = ["lab", "evaluate", "who-and-when", "--data", str(tmp_path), "--tracer", "judge", "--json"]
         done = CliRunner().invoke(cli, asked, catch_exceptions=False)
 
@@ -40,8 +37,4 @@ def write(folder: Path) -> None:
         wrong = 2 + number % 3
         shown = wrong if number < N_RIGHT else 1
         texts[shown] = (texts[shown][0], f"Done: {WRONG}.")
-        history = [{"name": agent, "role": "assistant", "content": text} for agent, text in texts]
-        history[0]["role"] = "user"
-        labels = {"mistake_agent": texts[wrong][0], "mistake_step": str(wrong), "mistake_reason": ""}
-        found = {"question": f"{SUM.task} {number}", "history": history, "ground_truth": "48", **labels}
-        (folder / f"{number}.json").write_text(json.dumps(found))
+        write_file(folder / f"{number}.json", run(texts, task=f"{SUM.task} {number}"), wrong)

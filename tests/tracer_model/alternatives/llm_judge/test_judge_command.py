@@ -16,7 +16,7 @@ from blamespan_tracer.alternatives.llm_judge.client import JudgeClient
 from blamespan_tracer.alternatives.llm_judge.correction import ask_correction
 from blamespan_tracer.alternatives.llm_judge.prompts import VERSION
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
-from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served, verdict
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, served, verdict, write_file
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +30,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def failed(tmp_path: Path) -> Path:
     """A file with the run of `SUM`, which failed."""
-    history = [{"name": step.agent, "role": "assistant", "content": step.content} for step in SUM.steps]
-    history[0]["role"] = "user"
-    known = {"mistake_agent": "solver", "mistake_step": "2", "mistake_reason": "", "ground_truth": "48"}
-    path = tmp_path / "failed.json"
-    path.write_text(json.dumps({"question": SUM.task, "history": history, **known}))
-    return path
+    return write_file(tmp_path / "failed.json")
 
 
 def call(*arguments: object) -> Result:
@@ -84,10 +79,11 @@ def test_both_opinions_are_printed(failed: Path) -> None:
 
 def test_no_answer_is_a_failure_that_says_why(failed: Path) -> None:
     """The embedded verdict is printed all the same; the exit code is 1."""
-    done = call(failed, "--judge-url", "http://127.0.0.1:9/v1")
+    with served({"status": 401}) as server:
+        done = call(failed, "--judge-url", server.url)
 
     assert done.exit_code == 1
-    assert "judge small: the judge did not answer: ConnectError, check BLAMESPAN_JUDGE_URL" in done.stdout
+    assert "judge small: the judge did not answer: HTTP 401, check BLAMESPAN_JUDGE_KEY" in done.stdout
     assert "auto " in done.stdout
 
 

@@ -11,7 +11,7 @@ from blamespan_tracer.alternatives.llm_judge.shown_run import ShownRun, shown_st
 from blamespan_tracer.alternatives.rendering import RunDocument, estimated_tokens
 from tests.tracer_model.alternatives.llm_judge.serving import WRONG, judge, run, served, verdict
 
-MANY = [("user", "Count."), *((f"agent{n % 3}", f"number {n}") for n in range(1, 900))]
+MANY = [("user", "Count."), *((f"agent{n % 3}", f"number {n}") for n in range(1, 450))]
 
 
 def fits(document: str, tokens: int) -> bool:
@@ -25,9 +25,9 @@ def test_what_many_decisions_are_about_is_thinned_out_evenly() -> None:
     labels = [step["step"] for step in shown["steps"]]
     gaps = [after - before for before, after in pairwise(labels)]
 
-    assert (labels[0], labels[-1]) == (0, 899)
+    assert (labels[0], labels[-1]) == (0, 449)
     assert max(gaps) <= 4 * min(gaps)
-    assert shown["steps_not_shown"] == 900 - len(labels)
+    assert shown["steps_not_shown"] == 450 - len(labels)
 
 
 def test_huge_names_fit_and_are_known() -> None:
@@ -61,7 +61,7 @@ def test_step_that_was_not_shown_is_no_answer() -> None:
     """An answer that names a step of the run for which there was no room does not count."""
     trace = run(MANY)
     shown = shown_steps(ShownRun.of(trace, None, 8_000).question().document)
-    hidden = next(step for step in range(1, 900) if step not in shown)
+    hidden = next(step for step in range(1, 450) if step not in shown)
     with served({"say": verdict(hidden, None)}) as server:
         [found] = judge(server.url, context_tokens=8_000).attribute([trace])
 

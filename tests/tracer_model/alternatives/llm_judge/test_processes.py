@@ -25,7 +25,7 @@ from blamespan_tracer.alternatives.endpoint import Endpoint
 from blamespan_tracer.alternatives.llm_judge.budget import ACCOUNT, BudgetSpent, TokenBudget, shared_account
 from blamespan_tracer.alternatives.llm_judge.settings import Bound, JudgeSettings
 from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
-from tests.tracer_model.alternatives.llm_judge.serving import SUM, judge, runs, served, verdict
+from tests.tracer_model.alternatives.llm_judge.serving import judge, runs, served, verdict, write_file
 
 HERE = Path(__file__).parents[4]
 GOOD = {"say": verdict()}
@@ -75,11 +75,8 @@ def test_processes_share_a_cache_and_an_account_and_one_is_killed(tmp_path: Path
 
 def test_analysis_in_two_processes_keeps_one_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Workers count into the account of whoever started them: the bound holds for all, and the end tells the sum."""
-    for number in range(8):
-        history = [{"name": step.agent, "role": "assistant", "content": step.content} for step in SUM.steps]
-        labels = {"mistake_agent": "solver", "mistake_step": "2", "mistake_reason": "", "ground_truth": "48"}
-        found = {"question": f"{SUM.task} {number}", "history": history, **labels}
-        (tmp_path / f"{number}.json").write_text(json.dumps(found))
+    for trace in runs(8):
+        write_file(tmp_path / f"{trace.trace_id}.json", trace)
     monkeypatch.setenv("BLAMESPAN_JUDGE_BUDGET_TOKENS", "13000")
     monkeypatch.setenv("BLAMESPAN_JUDGE_ANSWER_TOKENS", "4000")
     with served({**GOOD, "wait_s": 0.05, "usage": {"prompt_tokens": 2_000, "completion_tokens": 3_000}}) as server:

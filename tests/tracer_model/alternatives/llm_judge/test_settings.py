@@ -17,7 +17,7 @@ from blamespan.tracers import load_tracer
 from blamespan_tracer.alternatives.llm_judge.prompts import VERSION
 from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from blamespan_tracer.command_options import JUDGE_OPTIONS
-from tests.tracer_model.alternatives.llm_judge.serving import SUM, served, verdict
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, served_as_judge, verdict, write_file
 
 
 @pytest.fixture(autouse=True)
@@ -108,24 +108,8 @@ def test_flags_are_other_spellings_of_the_variables(monkeypatch: pytest.MonkeyPa
 
 def test_analyze_takes_the_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One flag away: the verdicts of files come from the endpoint."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
-    history = [{"name": step.agent, "role": "assistant", "content": step.content} for step in SUM.steps]
-    history[0]["role"] = "user"
-    path = tmp_path / "1.json"
-    path.write_text(
-        json.dumps(
-            {
-                "question": SUM.task,
-                "history": history,
-                "mistake_agent": "solver",
-                "mistake_step": "2",
-                "mistake_reason": "",
-                "ground_truth": "48",
-            }
-        )
-    )
-    with served({"say": verdict()}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    path = write_file(tmp_path / "1.json")
+    with served_as_judge(monkeypatch, {"say": verdict()}):
         asked = ["analyze", str(path), "--tracer", "judge", "--judge-gain", "0", "--json"]
         done = CliRunner().invoke(cli, asked, catch_exceptions=False)
 
@@ -138,11 +122,9 @@ def test_analyze_takes_the_judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_collector_gets_a_verdict_or_its_reason_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What judges in the collector takes the judge as any tracer; a slow endpoint costs no more than the deadline."""
     annotator = pytest.importorskip("blamespan_collector.judging.annotator")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     monkeypatch.setenv("BLAMESPAN_JUDGE_EMBEDDED", "none")
     spans = emit(SUM)
-    with served({"say": verdict()}, {"say": verdict(), "wait_s": 3}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": verdict()}, {"say": verdict(), "wait_s": 3}):
         [quick] = annotator.Annotator(lambda: load_tracer("judge")).attribute([spans])
         monkeypatch.setenv("BLAMESPAN_TRACER_DEADLINE_S", "0.5")
         [slow] = annotator.Annotator(lambda: load_tracer("judge")).attribute([spans])

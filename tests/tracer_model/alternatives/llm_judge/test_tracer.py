@@ -189,7 +189,7 @@ def test_deadline_holds_for_all_runs_together() -> None:
     """A call comes back when its time is over: what is not judged by then says so."""
     began_s = time.monotonic()
     with served({**GOOD, "wait_s": 100}) as server:
-        found = judge(server.url, concurrency=2, deadline_s=1.0).attribute(runs(6))
+        found = judge(server.url, concurrency=2, deadline_s=0.5).attribute(runs(6))
 
     assert time.monotonic() - began_s < 90
     assert {each.abstained for each in found} <= {
@@ -251,11 +251,11 @@ def test_server_that_counts_nothing_is_counted_by_estimate() -> None:
 
 def test_questions_go_out_side_by_side_but_not_more_than_allowed() -> None:
     """As many runs are asked about at once as are allowed, and never more."""
-    with served({**GOOD, "wait_s": 0.2}) as server:
+    with served({**GOOD, "together": 3, "wait_s": 0.1}) as server:
         judge(server.url, concurrency=3).attribute(runs(7))
         server.asked()
 
-    assert 1 < server.most_at_once <= 3
+    assert server.most_at_once == 3
 
 
 def test_verdicts_come_in_the_order_of_the_runs() -> None:

@@ -6,26 +6,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langgraph.graph import END, START, MessagesState, StateGraph
+from tests.tracer_model.lab.rerun.rule_models import by_rule, in_a_row
 
 TASKS = [f"A hall has {number} rows of {number + 3} seats. How many seats are there?" for number in range(11, 17)]
 _draws = itertools.count()
-
-
-class Member(BaseChatModel):
-    """Says what its rule makes of the last message."""
-
-    rule: Callable[[str], str]
-
-    @property
-    def _llm_type(self) -> str:
-        return "member"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.rule(messages[-1].text)))])
 
 
 def numbers_in(text: str) -> list[int]:
@@ -45,18 +29,8 @@ def _solve(text: str) -> str:
 
 
 def _graph(**rules: Callable[[str], str]) -> Any:
-    builder, before = StateGraph(MessagesState), START
-    for name, rule in rules.items():
-        model = Member(rule=rule)
-
-        def speak(state: MessagesState, model: Member = model) -> dict[str, Any]:
-            return {"messages": [model.invoke(state["messages"])]}
-
-        builder.add_node(name, speak)
-        builder.add_edge(before, name)
-        before = name
-    builder.add_edge(before, END)
-    return builder.compile(name="seats")
+    nodes = {name: by_rule(lambda messages, rule=rule: rule(messages[-1].text)) for name, rule in rules.items()}
+    return in_a_row(nodes, name="seats")
 
 
 def team() -> Any:

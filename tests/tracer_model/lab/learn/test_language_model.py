@@ -24,7 +24,7 @@ from blamespan_lab.train import language_model as training
 from blamespan_lab.train.language_model import HeldOutFigures, TrainedLanguageModel
 from blamespan_lab.train.step_head import Hits
 from tests.tracer_model.alternatives.planted import of_models, planted
-from tests.tracer_model.lab.learn.test_teaching import label_of, trace_of
+from tests.tracer_model.lab.buying_team import label_of, trace_of
 from tests.tracer_model.schemata.test_command import written
 
 RIGHT, WRONG = Hits(step=True, agent=True), Hits(step=False, agent=False)

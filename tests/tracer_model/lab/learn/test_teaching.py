@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
-from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -15,10 +14,8 @@ from blamespan.cli import cli
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
-from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan.learning import LearnSettings
 from blamespan.spans import Span
-from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
 from blamespan_collector.store import RunWriter
 from blamespan_lab.learn.campaign import Budget, Cost, Made, cost_of
@@ -31,34 +28,8 @@ from blamespan_lab.learn.worker import WrittenFault
 from blamespan_tracer.heads import name_for_team
 from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
 from tests.sdk.builders import span
+from tests.tracer_model.lab.buying_team import AGENTS, WRONG, label_of, trace_of
 from tests.tracer_model.schemata.test_command import written
-
-AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
-WRONG = 3
-SAID = (
-    "We need {0} of them by noon, so ask for offers first.",
-    "I asked three shops, and one of them answers on the same day.",
-    "The order is written, and it waits for somebody to look at it.",
-    "I looked at the order, and it can go out like this.",
-    "Then it goes out with the next post.",
-    "It went out, and the shop has confirmed it.",
-)
-
-
-def trace_of(number: int, *, agents: tuple[str, ...] = AGENTS, outcome: str = "failed") -> MessageActionTrace:
-    draws = Random(number)
-    names = [*agents, *draws.choices(agents[:3], k=2)]
-    steps = tuple(
-        Step(i, f"{i + 1:016x}", name, "message", text.format(draws.randrange(20, 90)))
-        for i, (name, text) in enumerate(zip(names, SAID, strict=True))
-    )
-    task = f"Buy chairs for hall {number}."
-    return MessageActionTrace(f"{number + 1:032x}", task, steps, tuple(map(Agent, agents)), outcome=outcome)  # type: ignore[arg-type]
-
-
-def label_of(trace: MessageActionTrace, mode: str = "mast:FM-3.2") -> PersonLabel:
-    named = DecisiveStep(trace.steps[WRONG].agent, WRONG, trace.steps[WRONG].span_id, (mode,))
-    return PersonLabel(trace.trace_id, "corrects", "learn", decisive=named, source="replayed")
 
 
 @pytest.fixture(scope="module")

@@ -117,12 +117,7 @@ def test_corpus_is_read_with_its_labels_and_made_once(tmp_path: Path) -> None:
     generate_conflicts(recipe, tmp_path / "b")
     runs = list(load_importer("generated").read(tmp_path / "a" / "runs" / "0000.jsonl.gz"))
 
-    assert manifest["made"]["tally"] == {
-        "kept: clean": 2,
-        "kept: faulty": 2,
-        "kept: harmless": 2,
-        "kind: language": 6,
-    }
+    assert manifest["made"]["tally"] == {"kept: clean": 2, "kept: faulty": 2, "kept: harmless": 2, "kind: language": 6}
     assert [run.origin.purpose for run in runs if isinstance(run, RecordedRun) and run.origin] == [
         *("faulty", "harmless") * 2,
         *("clean", "clean"),

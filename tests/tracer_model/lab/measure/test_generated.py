@@ -58,13 +58,6 @@ def test_abstention_is_wrong_on_a_failure_and_right_on_a_sound_run() -> None:
     assert (found["step"], found["abstained"], found["sound"], found["false_alarms"]) == (0, 1, 2, 50)
 
 
-def test_low_score_is_no_alarm() -> None:
-    """A verdict that says itself that the run probably did not fail, or that it does not know, wakes nobody."""
-    assert not blames(0, "mast:FM-1.1", score=0.4).calls_failed
-    assert not blames(0, "mast:FM-1.1", score=0.5).calls_failed
-    assert blames(0, "mast:FM-1.1", score=0.51).calls_failed
-
-
 def test_false_alarms_are_of_runs_whose_success_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tracer that calls everything failed but what it is told to have succeeded raises an alarm on each sound run."""
 

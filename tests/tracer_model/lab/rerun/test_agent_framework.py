@@ -45,6 +45,7 @@ def test_workflows_and_agents_are_programs() -> None:
     assert load_program(f"{_HERE}:alone").run(TASK) == Ran(RIGHT, None)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_verify_confirms_the_culprit(tmp_path: Path) -> None:
     """The clerk put right mends the run, replayed up to there; the accountant is not confirmed."""
     path = record(tmp_path / "shop.jsonl", lambda: asyncio.run(shop().run(TASK)))

@@ -179,8 +179,7 @@ def test_of_several_runs_one_must_be_named(birds: Path, team: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
-    [({"capture_content": False}, "withheld"), ({"max_content_bytes": 64}, "was cut")],
+    ("settings", "said"), [({"capture_content": False}, "withheld"), ({"max_content_bytes": 64}, "was cut")]
 )
 def test_contents_that_are_not_there_cannot_be_replayed(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
     """Withheld or cut contents are no answers."""

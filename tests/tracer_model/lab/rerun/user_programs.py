@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from blamespan_lab.make.simulation.program import Program
+from tests.tracer_model.lab.rerun.rule_models import RuleModel, by_rule, speak
 
 asked: list[str] = []
 """Who asked a model, in order; tests clear it."""
@@ -23,28 +22,18 @@ prompts = {"adder": "Add the numbers."}
 SWARM = Program("planning", "round_robin", "autogen", seed=13)
 
 
-class Adder(BaseChatModel):
-    """Looks one number up, adds it to 2; or repeats the last figure that it was told."""
+def _add(messages: list[BaseMessage]) -> AIMessage | str:
+    """Look one number up and add it to 2."""
+    asked.append("adder")
+    if isinstance(last := messages[-1], ToolMessage):
+        return f"With {last.text} it makes {int(last.text) + 2}."
+    return AIMessage("", tool_calls=[{"name": "number", "args": {"of": "birds"}, "id": "call_1"}])
 
-    role: str
 
-    @property
-    def _llm_type(self) -> str:
-        return "adder"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        asked.append(self.role)
-        last = messages[-1]
-        if self.role == "reporter":
-            message = AIMessage(f"The answer is {_figure(messages)}.")
-        elif isinstance(last, ToolMessage):
-            message = AIMessage(f"With {last.text} it makes {int(last.text) + 2}.")
-        else:
-            message = AIMessage("", tool_calls=[{"name": "number", "args": {"of": "birds"}, "id": "call_1"}])
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
-        return self.bind(tools=[one.name for one in tools])
+def _report(messages: list[BaseMessage]) -> str:
+    """Repeat the last figure that was heard."""
+    asked.append("reporter")
+    return f"The answer is {_figure(messages)}."
 
 
 def _figure(messages: list[BaseMessage]) -> str:
@@ -62,16 +51,9 @@ def number(of: str) -> str:
 def graph() -> Any:
     """Two agents and a tool: 42 is right."""
     builder = StateGraph(MessagesState)
-    adder, reporter = Adder(role="adder").bind_tools([number]), Adder(role="reporter")
-
-    def add(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [adder.invoke([SystemMessage(prompts["adder"]), *state["messages"]])]}
-
-    def report(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [reporter.invoke(state["messages"])]}
-
-    builder.add_node("adder", add)
-    builder.add_node("reporter", report)
+    adder = RuleModel(rule=_add).bind_tools([number])
+    builder.add_node("adder", lambda state: speak(adder, SystemMessage(prompts["adder"]))(state))
+    builder.add_node("reporter", by_rule(_report))
     builder.add_node("tools", ToolNode([number]))
     builder.add_edge(START, "adder")
     builder.add_conditional_edges("adder", tools_condition, {"tools": "tools", END: "reporter"})

@@ -24,7 +24,7 @@ def drawn(n_runs: int, *, sharpness: float, seed: int = 0) -> list[Pointed]:
 @pytest.mark.parametrize("sharpness", [0.7, 1.0, 2.5])
 def test_temperature_undoes_too_sharp_scores(sharpness: float) -> None:
     """Scores that are s times too sharp are divided by s."""
-    assert temperature_of(drawn(3_000, sharpness=sharpness)) == pytest.approx(sharpness, rel=0.1)
+    assert temperature_of(drawn(1_500, sharpness=sharpness)) == pytest.approx(sharpness, rel=0.1)
 
 
 @pytest.mark.parametrize("budget", [0.0, 1.0, 5.0, 20.0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from random import Random
 
@@ -24,7 +23,7 @@ from blamespan_tracer.alternatives.llm_judge.combination import (
     gain_of_asking,
 )
 from tests.benchmarks.judge_simulated import JUDGES, LabelledFailure, answers_of
-from tests.tracer_model.alternatives.llm_judge.serving import WRONG, judge, run, served
+from tests.tracer_model.alternatives.llm_judge.serving import WRONG, judge, run, served, served_as_judge, write_file
 
 N_STEPS = 12
 
@@ -166,8 +165,6 @@ def test_second_suspects_get_little() -> None:
 
 def test_labels_fit_the_judge_where_one_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`blamespan lab train --labels` asks about the labelled failures, says what it cost, and writes the file."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     traces, labels = tmp_path / "traces", tmp_path / "labels.jsonl"
     traces.mkdir()
     for number in range(24):
@@ -175,31 +172,14 @@ def test_labels_fit_the_judge_where_one_is_set(tmp_path: Path, monkeypatch: pyte
         said = [f"I pass on {number}.", f"The sum is {number + 7}.", "Looks fine.", "Done."]
         said[step - 1] += f" {WRONG}."
         names = ["planner", "solver", "checker", "writer"]
-        history = [{"name": "user", "role": "user", "content": f"Task {number}?"}]
-        history += [
-            {"name": name, "role": "assistant", "content": text} for name, text in zip(names, said, strict=True)
-        ]
-        known = {"mistake_agent": names[step - 1], "mistake_step": str(step), "mistake_reason": "", "ground_truth": "1"}
-        document = {"question": f"Task {number}?", "history": history, **known}
-        (traces / f"{number:02}.json").write_text(json.dumps(document))
-        text = f"s {step}\n-\n-\nq\n"
-        done = CliRunner().invoke(
-            cli, ["annotate", str(traces / f"{number:02}.json"), "--by", "ann", "--labels", str(labels)], input=text
-        )
+        texts = [("user", f"Task {number}?"), *zip(names, said, strict=True)]
+        path = write_file(traces / f"{number:02}.json", run(texts, task=f"Task {number}?"), step)
+        annotate = ["annotate", str(path), "--by", "ann", "--labels", str(labels)]
+        done = CliRunner().invoke(cli, annotate, input=f"s {step}\n-\n-\nq\n")
         assert done.exit_code == 0, done.output
-    with served({"find": WRONG}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
-        arguments = [
-            "lab",
-            "train",
-            "--labels",
-            str(labels),
-            "--data",
-            str(traces),
-            "--out",
-            str(tmp_path / "learnt"),
-        ]
-        done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    with served_as_judge(monkeypatch, {"find": WRONG}):
+        train = ["lab", "train", "--labels", str(labels), "--data", str(traces), "--out", str(tmp_path / "learnt")]
+        done = CliRunner().invoke(cli, train, catch_exceptions=False)
 
     assert "judge     24 questions to small" in done.stdout
     assert "the judge alone 100.0 %" in done.stdout

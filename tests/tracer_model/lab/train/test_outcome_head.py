@@ -30,12 +30,7 @@ from blamespan_lab.train.outcome_head import (
 )
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
-from blamespan_tracer.outcome_head import (
-    HABITS,
-    OutcomeHead,
-    outcome_features,
-    outcome_heads_in_use,
-)
+from blamespan_tracer.outcome_head import HABITS, OutcomeHead, outcome_features, outcome_heads_in_use
 from tests.collector.fakes import request
 
 CLOSINGS = {

@@ -18,50 +18,20 @@ from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan.rebuilding.emit import emit
 from blamespan.taxonomy import mode
-from blamespan.trace import Agent, MessageActionTrace, Step
+from blamespan.trace import MessageActionTrace
 from blamespan_collector.store import RunWriter
-from blamespan_lab.train.step_head import (
-    FEWEST,
-    StepFigures,
-    agreed_run,
-    learn_step_head,
-    measure_curve,
-    read_steps,
-)
+from blamespan_lab.train.step_head import FEWEST, StepFigures, agreed_run, learn_step_head, measure_curve, read_steps
 from blamespan_tracer.auto.step_prior import StepPrior
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.outcome_head import outcome_heads_in_use
 from blamespan_tracer.step_head import KindHead, StepHead, name_features, step_heads_in_use
 from tests.collector.fakes import request
-
-AGENTS = ("Planner", "Buyer", "Clerk", "Auditor")
-WRONG = 3
-"""The step that decides the failures of this team: the first of its auditor."""
-
-SAID = (
-    "We need {0} of them by noon, so ask for offers first.",
-    "I asked three shops, and one of them answers on the same day.",
-    "The order is written, and it waits for somebody to look at it.",
-    "I looked at the order, and it can go out like this.",
-    "Then it goes out with the next post.",
-    "It went out, and the shop has confirmed it.",
-)
-
-
-def _trace(number: int, *, outcome: str = "failed") -> MessageActionTrace:
-    draws = Random(number)
-    names = [*AGENTS, *draws.choices(AGENTS[:3], k=2)]
-    steps = tuple(
-        Step(i, f"{i + 1:016x}", name, "message", text.format(draws.randrange(20, 90)))
-        for i, (name, text) in enumerate(zip(names, SAID, strict=True))
-    )
-    task = f"Buy chairs for hall {number}."
-    return MessageActionTrace(f"{number + 1:032x}", task, steps, tuple(map(Agent, AGENTS)), outcome=outcome)  # type: ignore[arg-type]
+from tests.tracer_model.lab.buying_team import WRONG, trace_of
 
 
 def _run(number: int, *, step: int = WRONG) -> RecordedRun:
-    trace = _trace(number)
+    trace = trace_of(number)
     return RecordedRun(f"x:{number}", trace, (Fault(trace.steps[step].agent, mode("mast:FM-3.2"), step),))
 
 
@@ -122,7 +92,7 @@ def test_head_finds_what_people_mean_on_runs_it_has_not_seen(
     head, figures = learnt
     head.save(tmp_path / "steps.safetensors")
     again = StepHead.load(tmp_path / "steps.safetensors")
-    new = _trace(900)
+    new = trace_of(900)
 
     assert figures.is_better
     assert figures.after >= figures.before + 50
@@ -175,7 +145,7 @@ def test_kind_that_a_finding_names_goes_first_unless_it_is_worse(tracer: AutoTra
     """A head that does not lead is heard after a contradiction; one that leads, before."""
     said = "The report counts 48 chairs in the hall."
     wrong = "The report counts 84 chairs in the hall."
-    trace = _trace(1)
+    trace = trace_of(1)
     steps = (
         replace(trace.steps[0], content="count_chairs({})", kind="tool_call", agent="Planner"),
         replace(trace.steps[1], content=said, kind="tool_result", agent="Planner", inputs=(0,)),
@@ -198,7 +168,7 @@ def test_kind_that_a_finding_names_goes_first_unless_it_is_worse(tracer: AutoTra
 def test_head_says_who_erred_and_not_whether(tracer: AutoTracer, learnt: tuple[StepHead, StepFigures]) -> None:
     """Sound run or failed one: shares of the blame change, and add up; the failure score stays the tracer's own."""
     taught = _taught(learnt[0])
-    runs = [_trace(901, outcome=outcome) for outcome in ("failed", "succeeded", "unknown")]
+    runs = [trace_of(901, outcome=outcome) for outcome in ("failed", "succeeded", "unknown")]
 
     for with_head, by_itself in zip(taught.attribute(runs), tracer.attribute(runs), strict=True):
         assert with_head.failure_score == by_itself.failure_score
@@ -214,7 +184,7 @@ def test_blame_follows_the_labels(tracer: AutoTracer) -> None:
     """Labels that name another agent's step move the blame there."""
     head, _ = learn_step_head(read_steps([_run(number, step=1) for number in range(24)], tracer))
 
-    assert _taught(head).attribute([_trace(900)])[0].decisive_step == 1
+    assert _taught(head).attribute([trace_of(900)])[0].decisive_step == 1
 
 
 def test_labels_without_a_pattern_change_nothing(
@@ -300,7 +270,7 @@ def test_what_was_learnt_is_one_folder(
 def test_labels_teach_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What labels say of the store's runs is learnt, kept beside the store, and told by `blamespan status`."""
     store, labels = tmp_path / "runs.db", tmp_path / "labels.jsonl"
-    runs = [_trace(number) for number in range(14)]
+    runs = [trace_of(number) for number in range(14)]
     writer = RunWriter(store)
     writer.put(request(emit(run)).SerializeToString() for run in runs)
     writer.close()

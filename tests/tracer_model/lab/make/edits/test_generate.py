@@ -97,10 +97,7 @@ def test_commands_make_and_measure_pairs(data: Path, tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('kind = "edits"\n', "to name files"),
-        (
-            'kind = "edits"\n[data]\noutcomes = ["a"]\n[held_out]\nkinds = ["dates"]\n',
-            "Did you mean 'date'",
-        ),
+        ('kind = "edits"\n[data]\noutcomes = ["a"]\n[held_out]\nkinds = ["dates"]\n', "Did you mean 'date'"),
         ('kind = "edits"\n[data]\noutcome = ["a"]\n', "outcomes"),
     ],
 )

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
 
 from blamespan_lab.rerun.feedback.writing import BEGIN
+from tests.tracer_model.lab.rerun.rule_models import by_rule, in_a_row
 
 MOOD = "BLAMESPAN_TEST_MOOD"
 """Variable with what the reporter does beside its duty: `deaf`, `unlucky`, `slow`, or nothing."""
@@ -24,32 +22,20 @@ saver = InMemorySaver()
 """Keeps the threads of `remembering`, as a database would."""
 
 
-class Member(BaseChatModel):
-    """Counts 40 birds, makes 52 of it unless told what is wrong, and reports the last figure that it heard."""
-
-    role: str
-
-    @property
-    def _llm_type(self) -> str:
-        return "member"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        asked.append(self.role)
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(self._say(messages)))])
-
-    def _say(self, messages: list[BaseMessage]) -> str:
-        if self.role == "counter":
-            return "I see 40 birds, and 2 more."
-        if self.role == "adder":
-            return (
-                "It makes 42." if any(BEGIN in message.text for message in messages) else "As 40 + 2 = 52, it makes 52."
-            )
-        mood = os.environ.get(MOOD, "")
-        if mood == "slow":
-            time.sleep(60)
-        if mood == "lucky":
-            return "The answer is 42."
-        return "The answer is 52." if mood == "deaf" else f"The answer is {_figure(messages)}."
+def _say(role: str, messages: list[BaseMessage]) -> str:
+    """Count 40 birds, make 52 of it unless told what is wrong, or report the last figure that was heard."""
+    asked.append(role)
+    if role == "counter":
+        return "I see 40 birds, and 2 more."
+    if role == "adder":
+        is_told = any(BEGIN in message.text for message in messages)
+        return "It makes 42." if is_told else "As 40 + 2 = 52, it makes 52."
+    mood = os.environ.get(MOOD, "")
+    if mood == "slow":
+        time.sleep(60)
+    if mood == "lucky":
+        return "The answer is 42."
+    return "The answer is 52." if mood == "deaf" else f"The answer is {_figure(messages)}."
 
 
 def _figure(messages: list[BaseMessage]) -> str:
@@ -58,53 +44,33 @@ def _figure(messages: list[BaseMessage]) -> str:
     return [word for word in words if word.isdigit()][-1]
 
 
-def _graph(checkpointer: BaseCheckpointSaver[Any] | None = None, *, roles: tuple[str, ...]) -> Any:
-    builder = StateGraph(MessagesState)
-    for before, role in zip((START, *roles), roles, strict=False):
-        model = Member(role=role)
-
-        def speak(state: MessagesState, model: Member = model) -> dict[str, Any]:
-            return {"messages": [model.invoke(state["messages"])]}
-
-        builder.add_node(role, speak)
-        builder.add_edge(before, role)
-    builder.add_edge(roles[-1], END)
-    return builder.compile(name="birds", checkpointer=checkpointer)
+def _graph(*roles: str, **options: Any) -> Any:
+    return in_a_row({role: by_rule(partial(_say, role)) for role in roles}, name="birds", **options)
 
 
 def team() -> Any:
     """Three agents, the second of whom adds wrongly: step 0 counts, 1 adds, 2 reports."""
-    return _graph(roles=("counter", "adder", "reporter"))
-
-
-class Deaf(Member):
-    """Adds what it hears; the counter miscounts, the adder adds too much in any case."""
-
-    def _say(self, messages: list[BaseMessage]) -> str:
-        if self.role == "counter":
-            return "I see 30."
-        return f"It makes {int(_figure(messages)) + (22 if self.role == 'adder' else 0)}."
+    return _graph("counter", "adder", "reporter")
 
 
 def two_who_err() -> Any:
     """Three agents: 0 counts 30 for 40, 1 adds 22 for 2, 2 reports; 42 takes both of them right."""
-    builder = StateGraph(MessagesState)
-    for before, role in ((START, "counter"), ("counter", "adder"), ("adder", "reporter")):
-        model = Deaf(role=role)
-        builder.add_node(role, lambda state, model=model: {"messages": [model.invoke(state["messages"])]})
-        builder.add_edge(before, role)
-    builder.add_edge("reporter", END)
-    return builder.compile(name="birds")
+    nodes = {
+        "counter": by_rule(lambda messages: "I see 30."),
+        "adder": by_rule(lambda messages: f"It makes {int(_figure(messages)) + 22}."),
+        "reporter": by_rule(lambda messages: f"It makes {_figure(messages)}."),
+    }
+    return in_a_row(nodes, name="birds")
 
 
 def other_team() -> Any:
     """Another team than was recorded."""
-    return _graph(roles=("adder", "reporter"))
+    return _graph("adder", "reporter")
 
 
 def remembering() -> Any:
     """The same team with a checkpointer that outlives it."""
-    return _graph(saver, roles=("counter", "adder", "reporter"))
+    return _graph("counter", "adder", "reporter", checkpointer=saver)
 
 
 def raises() -> Any:

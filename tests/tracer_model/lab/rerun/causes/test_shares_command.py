@@ -18,6 +18,8 @@ from tests.tracer_model.lab.rerun.causes.programs import TASK
 from tests.tracer_model.lab.rerun.causes.test_verify_command import _record
 
 _HERE = "tests.tracer_model.lab.rerun.causes.programs"
+_CHECK = ("--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1)
+_TEAM = (f"{_HERE}:team", *_CHECK)
 
 
 @pytest.fixture
@@ -37,12 +39,10 @@ def _shared(*arguments: object) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
     """The adder's correction alone mends the run, whoever else is asked again; who changes nothing has no share."""
-    document = _shared(
-        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "lexical", "--processes", 1),
-        *("--correction", "1=It makes 42.", "--by", "feedback"),
-    )
+    document = _shared(birds, *_TEAM, "--tracer", "lexical", "--correction", "1=It makes 42.", "--by", "feedback")
     shares = {item["agent"]: item["share"] for item in document["agents"]}
 
     assert document["by"] == "replay"
@@ -54,16 +54,10 @@ def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_right_answer_of_a_later_agent_does_not_count_for_an_earlier_ones_error(birds: Path) -> None:
     """The reporter's answer, put into its mouth, mends the run as well: it only reported what the adder had added."""
-    document = _shared(
-        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
-        *("--correction", "1=It makes 42.", "--correction", "2=The answer is 42.", "--by", "feedback"),
-    )
-    alone = _shared(
-        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
-        *("--correction", "1=It makes 43.", "--correction", "2=The answer is 42.", "--by", "feedback"),
-    )
+    corrected = (birds, *_TEAM, "--correction", "2=The answer is 42.", "--by", "feedback", "--correction")
+    both, alone = (_shared(*corrected, f"1=It makes {number}.") for number in (42, 43))
 
-    assert {item["agent"]: item["share"] for item in document["agents"]} == {"adder": 1.0, "reporter": 0.0}
+    assert {item["agent"]: item["share"] for item in both["agents"]} == {"adder": 1.0, "reporter": 0.0}
     assert {item["agent"]: item["share"] for item in alone["agents"]} == {"adder": 0.0, "reporter": 1.0}
 
 
@@ -79,10 +73,7 @@ def test_later_right_answer_counts_only_given_what_it_builds_on(tmp_path: Path) 
 
     def share(lines: list[dict[str, Any]]) -> dict[str, float]:
         (tmp_path / "repairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        document = _shared(
-            *(run, f"{_HERE}:two_who_err", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
-            *("--corrections", tmp_path / "repairs.jsonl"),
-        )
+        document = _shared(run, f"{_HERE}:two_who_err", *_CHECK, "--corrections", tmp_path / "repairs.jsonl")
         return {item["agent"]: item["share"] for item in document["agents"]}
 
     assert share(lines) == {"counter": 0.5, "adder": 0.5, "reporter": 0.0}
@@ -97,10 +88,7 @@ def test_fault_that_was_put_in_is_undone(birds: Path, tmp_path: Path) -> None:
     fault = {"trace_id": None, "step": 1, "before": "It makes 42.", "after": "It makes 52."}
     other = {**fault, "trace_id": "f" * 32, "step": 0, "before": "I see none."}
     labels.write_text(f"{json.dumps(other)}\n{json.dumps(fault)}\n")
-    document = _shared(
-        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
-        *("--corrections", labels),
-    )
+    document = _shared(birds, *_TEAM, "--corrections", labels)
 
     assert {item["agent"]: item["share"] for item in document["agents"]}["adder"] == 1.0
 
@@ -116,8 +104,7 @@ def test_fault_that_was_put_in_is_undone(birds: Path, tmp_path: Path) -> None:
 def test_repair_that_cannot_hold_is_named(birds: Path, tmp_path: Path, line: dict[str, Any], said: str) -> None:
     """Before anything runs."""
     (tmp_path / "repairs.jsonl").write_text(json.dumps(line))
-    result = _run(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks",
-                  "--corrections", tmp_path / "repairs.jsonl")  # fmt: skip
+    result = _run(birds, *_TEAM, "--corrections", tmp_path / "repairs.jsonl")
 
     assert isinstance(result.exception, ConfigError)
     assert said in str(result.exception)
@@ -135,10 +122,7 @@ def test_tracers_word_adds_up_without_a_program(birds: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_run_that_no_correction_mends_is_not_shared_out(birds: Path) -> None:
     """Where everybody put right still fails, nobody has a share."""
-    result = _run(
-        *(birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1),
-        *("--correction", "1=It makes 43."),
-    )
+    result = _run(birds, *_TEAM, "--correction", "1=It makes 43.")
 
     assert "with everybody put right 0% of the runs succeed" in str(result.exception)
     assert not isinstance(result.exception, ConfigError)
@@ -156,7 +140,7 @@ def test_agents_that_nobody_can_put_right_are_named_without_a_share(
         raise NoCorrection("the judge gave no correction: nobody answers")
 
     monkeypatch.setattr(JudgedCorrections, "write", refuse)
-    arguments = (birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--by", "judge")
+    arguments = (birds, *_TEAM, "--by", "judge")
     result = _run(*arguments)
 
     assert result.exit_code == 0, result.exception

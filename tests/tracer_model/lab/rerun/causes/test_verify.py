@@ -104,11 +104,7 @@ def test_step_that_mends_the_run_is_confirmed_and_the_others_are_refuted(script:
     team = _Team(lambda correction, _: correction.text == "It makes 42.")
     results = _verify(script, verdict, team)
 
-    assert {step: result.outcome for step, result in results.items()} == {
-        0: "refuted",
-        1: "confirmed",
-        3: "refuted",
-    }
+    assert {step: result.outcome for step, result in results.items()} == {0: "refuted", 1: "confirmed", 3: "refuted"}
     assert (results[1].corrected, results[1].unchanged) == (Share(3, 3), Share(0, 3))
     assert results[0].unchanged == Share(0, 0)
 

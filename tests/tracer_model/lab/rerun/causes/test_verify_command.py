@@ -17,7 +17,7 @@ from blamespan_lab.rerun.playback import Correction
 from blamespan_lab.rerun.recorded_run import read_replayable, recording_quietly
 from blamespan_lab.rerun.trials import try_corrections
 from blamespan_lab.rerun.user_program import load_program
-from tests.tracer_model.alternatives.llm_judge.serving import served
+from tests.tracer_model.alternatives.llm_judge.serving import served_as_judge
 from tests.tracer_model.lab.rerun.causes import programs
 from tests.tracer_model.lab.rerun.causes.programs import MOOD, TASK
 from tests.tracer_model.lab.rerun.recording import record
@@ -111,10 +111,7 @@ def test_team_that_hangs_or_ignores_or_is_lucky_decides_nothing(
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
     ("program", "said"),
-    [
-        (f"{_HERE}:raises", "raised RuntimeError: no key"),
-        (f"{_HERE}:other_team", "told something else"),
-    ],
+    [(f"{_HERE}:raises", "raised RuntimeError: no key"), (f"{_HERE}:other_team", "told something else")],
 )
 def test_program_that_is_not_the_recorded_one_is_named(birds: Path, program: str, said: str) -> None:
     """A factory that fails or gives another team is an error with its reason, not a verdict."""
@@ -195,14 +192,10 @@ def test_coalition_goes_on_from_the_checkpoint_of_its_first_step(tmp_path: Path)
 @pytest.mark.usefixtures("in_this_process")
 def test_judge_writes_the_correction_where_it_is_set(birds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its words are said at the step; where it gives none, the suspect is undecided, and its reason is told."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     arguments = (birds, f"{_HERE}:team", "--check", f"{_HERE}:is_42", "--tracer", "checks", "--processes", 1)
-    with served({"say": {"reasoning": "", "message": "It makes 42."}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "message": "It makes 42."}}):
         judged = _outcomes(*arguments, "--repeats", 2)[1]
-    with served({"say": {"reasoning": "", "message": ""}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "message": ""}}):
         unanswered = _outcomes(*arguments, "--repeats", 2)[1]
 
     assert (judged["verified"], judged["by"], judged["says"]) == ("confirmed", "judge", "It makes 42.")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langchain_core.messages import BaseMessage
 
 from tests.tracer_model.lab.rerun.feedback.notes import notes_in
+from tests.tracer_model.lab.rerun.rule_models import by_rule, in_a_row
 
 heard: list[str] = []
 """What the graph's solver was told, attempt by attempt; tests clear it."""
@@ -22,34 +20,18 @@ made: list[int] = []
 """Counts the AutoGen teams made."""
 
 
-class Solver(BaseChatModel):
-    """Gets a sum wrong until it is told to work it out again."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "solver"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        told = messages[0].text
-        heard.append(told)
-        right = any(note.agent == "solver" for note in notes_in(told))
-        text = "It is 12 times 4 = 48." if right else "It is 12 times 4 = 84, I assume, without any checking."
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
-
-    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
-        return self
+def _solve(messages: list[BaseMessage]) -> str:
+    """Get a sum wrong until told to work it out again."""
+    told = messages[0].text
+    heard.append(told)
+    is_told = any(note.agent == "solver" for note in notes_in(told))
+    return "It is 12 times 4 = 48." if is_told else "It is 12 times 4 = 84, I assume, without any checking."
 
 
 def graph() -> Any:
-    """One that asks, one that works it out, and one that repeats it."""
-    planner, solver = FakeListChatModel(responses=["Let the solver multiply."]), Solver()
-    builder = StateGraph(MessagesState)
-    builder.add_node("planner", lambda state: {"messages": [planner.invoke(state["messages"])]})
-    builder.add_node("solver", lambda state: {"messages": [solver.invoke(state["messages"])]})
-    builder.add_edge(START, "planner")
-    builder.add_edge("planner", "solver")
-    builder.add_edge("solver", END)
-    return builder.compile(name="sum")
+    """One that asks, and one that works it out."""
+    nodes = {"planner": by_rule(lambda messages: "Let the solver multiply."), "solver": by_rule(_solve)}
+    return in_a_row(nodes, name="sum")
 
 
 def is_48(answer: str, task: str) -> bool:

@@ -24,20 +24,23 @@ from tests.tracer_model.lab.rerun.feedback import programs
 TASK = "What is 12 times 4?"
 
 
-class BlamesSolver:
-    """Blames whoever is called `solver`, with all there is."""
+class Blames:
+    """Blames whoever has a name, with all there is."""
 
     identity = Fixed.identity
 
-    def attribute(self, traces: object) -> list[blamespan.Attribution]:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def attribute(self, traces: Any) -> list[blamespan.Attribution]:
         return [
             blamespan.Attribution.of(
                 trace,
-                [float(step.agent == "solver" and trace.can_be_blamed(step)) for step in trace.steps],
+                [float(step.agent == self._name and trace.can_be_blamed(step)) for step in trace.steps],
                 failure_score=0.9,
                 tracer=self.identity,
             )
-            for trace in traces  # type: ignore[attr-defined]
+            for trace in traces
         ]
 
 
@@ -45,7 +48,7 @@ def test_graph_is_run_again_with_feedback() -> None:
     """The first attempt fails, the verdict on it is told to the second behind the task, and that one succeeds."""
     programs.heard.clear()
 
-    done = blamespan.retry(programs.graph, TASK, tracer=BlamesSolver())
+    done = blamespan.retry(programs.graph, TASK, tracer=Blames("solver"))
 
     assert [attempt.succeeded for attempt in done.attempts] == [False, True]
     assert (done.succeeded, done.answer) == (True, "It is 12 times 4 = 48.")
@@ -61,19 +64,7 @@ def test_feedback_on_somebody_else_does_not_help() -> None:
     """What is told depends on the verdict: the planner being blamed, the solver errs to the end of the budget."""
     programs.heard.clear()
 
-    class BlamesPlanner(BlamesSolver):
-        def attribute(self, traces: object) -> list[blamespan.Attribution]:
-            return [
-                blamespan.Attribution.of(
-                    trace,
-                    [float(step.agent == "planner") for step in trace.steps],
-                    failure_score=0.9,
-                    tracer=self.identity,
-                )
-                for trace in traces  # type: ignore[attr-defined]
-            ]
-
-    done = blamespan.retry(programs.graph, TASK, budget=3, tracer=BlamesPlanner())
+    done = blamespan.retry(programs.graph, TASK, budget=3, tracer=Blames("planner"))
 
     assert [attempt.succeeded for attempt in done.attempts] == [False, False, False]
     assert len(programs.heard) == 3
@@ -95,13 +86,13 @@ def test_tracer_hears_that_an_attempt_failed(check: Any, outcome: str) -> None:
     """It need not hold its tongue where the check has told; where nobody can tell, it is not told so."""
     heard: list[str] = []
 
-    class Listens(BlamesSolver):
+    class Listens(Blames):
         def attribute(self, traces: Any) -> list[blamespan.Attribution]:
             heard.extend(trace.outcome for trace in traces)
             return super().attribute(traces)
 
     graph = programs.graph
-    done = blamespan.retry(lambda: graph(), TASK, check=check, budget=2, tracer=Listens())
+    done = blamespan.retry(lambda: graph(), TASK, check=check, budget=2, tracer=Listens("solver"))
 
     assert heard == [outcome] * 2
     assert ("It failed." if check else "It seems to have failed.") in done.attempts[1].told
@@ -116,7 +107,7 @@ def test_check_must_give_true_or_false(said: object) -> None:
 
 def test_factory_may_be_named() -> None:
     """`module:factory`, with its attribute `check`."""
-    done = blamespan.retry("tests.tracer_model.lab.rerun.feedback.programs:graph", TASK, tracer=BlamesSolver())
+    done = blamespan.retry("tests.tracer_model.lab.rerun.feedback.programs:graph", TASK, tracer=Blames("solver"))
 
     assert done.succeeded is True
 

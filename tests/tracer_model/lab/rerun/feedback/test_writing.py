@@ -14,14 +14,8 @@ from blamespan.cli import cli
 from blamespan.errors import UnreadableInput
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, mode
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage
-from blamespan_lab.rerun.feedback.writing import (
-    BEGIN,
-    END,
-    advice_for,
-    feedback_on,
-    with_feedback,
-)
-from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, run, served
+from blamespan_lab.rerun.feedback.writing import BEGIN, END, advice_for, feedback_on, with_feedback
+from tests.tracer_model.alternatives.llm_judge.serving import SUM, WRONG, run, served_as_judge, write_file
 from tests.tracer_model.lab.rerun.feedback.notes import Note, notes_in
 
 SAYS = TracerIdentity("fixed", "1")
@@ -272,31 +266,9 @@ def test_every_kind_of_error_has_advice(each: object) -> None:
     assert (named == advice_for(None)) == (str(each) in ("blamespan:N0", "blamespan:N1"))
 
 
-def exported(folder: Path) -> Path:
-    """Write the run as a file that the importers read."""
-    history = [{"name": step.agent, "role": "assistant", "content": step.content} for step in SUM.steps]
-    history[0]["role"] = "user"
-    path = folder / "1.json"
-    path.write_text(
-        json.dumps(
-            {
-                "question": SUM.task,
-                "is_correct": False,
-                "history": history,
-                "mistake_agent": "solver",
-                "mistake_step": "2",
-                "mistake_reason": "",
-                "ground_truth": "48",
-                "question_ID": "x",
-            }
-        )
-    )
-    return path
-
-
 def test_command_writes_feedback(tmp_path: Path) -> None:
     """The text alone on stdout; with --json one object that holds it, too."""
-    path = exported(tmp_path)
+    path = write_file(tmp_path / "1.json")
 
     plain = CliRunner().invoke(cli, ["show", "--advice", str(path)])
     found = json.loads(CliRunner().invoke(cli, ["show", "--advice", str(path), "--json"]).stdout)
@@ -308,14 +280,10 @@ def test_command_writes_feedback(tmp_path: Path) -> None:
 
 def test_judge_words_the_advice_where_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is to blame stays the tracer's word; where the judge gives no advice, the template's is taken, and said."""
-    path = exported(tmp_path)
-    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
-    with served({"say": {"reasoning": "", "advice": "Multiply\nagain."}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    path = write_file(tmp_path / "1.json")
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "advice": "Multiply\nagain."}}):
         judged = json.loads(CliRunner().invoke(cli, ["show", "--advice", str(path), "--json"]).stdout)
-    with served({"say": {"reasoning": "", "advice": "x" * 2_000}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "advice": "x" * 2_000}}):
         done = CliRunner().invoke(cli, ["show", "--advice", str(path), "--json"])
 
     assert (judged["by"], judged["advice"]) == ("judge", "Multiply again.")
@@ -329,7 +297,7 @@ def test_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     empty.mkdir()
     done = [
         CliRunner().invoke(cli, ["show", "--advice", *arguments])
-        for arguments in ([str(empty)], [str(exported(tmp_path)), "--run", "zz"])
+        for arguments in ([str(empty)], [str(write_file(tmp_path / "1.json")), "--run", "zz"])
     ]
     missing = CliRunner().invoke(cli, ["show", "--advice", str(tmp_path / "nothing.json")])
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
+import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,13 @@ from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import FunctionCall
 from autogen_core.models import CreateResult, FunctionExecutionResultMessage, ModelFamily, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
 from blamespan_lab.rerun.feedback.writing import BEGIN
+from tests.tracer_model.lab.rerun.rule_models import RuleModel, in_a_row, speak
 
 MOOD = "BLAMESPAN_TEST_MOOD"
 """Variable with what the adder does: `mended`, `counts cats`, `hangs`, `wavers`, `lucky`, or adds wrongly if unset."""
@@ -31,6 +31,8 @@ CALLS = "BLAMESPAN_TEST_CALLS"
 TASK = "How many birds are in the shop?"
 WRONG, RIGHT = "40 + 2 = 52, so there are 52 birds.", "40 + 2 = 42, so there are 42 birds."
 _turns = itertools.count()
+let_go = threading.Event()
+"""Ends an adder that hangs in a thread of this process, which would go on among later tests."""
 
 
 def _say(role: str, heard: list[str]) -> str:
@@ -39,7 +41,8 @@ def _say(role: str, heard: list[str]) -> str:
     mood = os.environ.get(MOOD, "")
     if role == "adder":
         if mood == "hangs":
-            time.sleep(60)
+            let_go.wait(60)
+            raise SystemExit("it hung")
         is_right = mood == "mended" or (mood == "wavers" and next(_turns) % 2) or any(BEGIN in text for text in heard)
         return RIGHT if is_right else WRONG
     figures = [word.strip(".,") for text in heard for word in text.split() if word.strip(".,").isdigit()]
@@ -54,23 +57,11 @@ def _stock(of: str) -> str:
     return "40"
 
 
-class Model(BaseChatModel):
-    """The same in LangGraph."""
-
-    role: str
-
-    @property
-    def _llm_type(self) -> str:
-        return "rule"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        asks = self.role == "clerk" and not isinstance(messages[-1], ToolMessage)
-        call = {"name": "stock", "args": {"of": "birds"}, "id": "call_1"}
-        said = AIMessage("", tool_calls=[call]) if asks else AIMessage(_say(self.role, [m.text for m in messages]))
-        return ChatResult(generations=[ChatGeneration(message=said)])
-
-    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
-        return self.bind(tools=[one.name for one in tools])
+def _say_as(role: str, messages: list[BaseMessage]) -> AIMessage | str:
+    """Say the same in LangGraph."""
+    if role == "clerk" and not isinstance(messages[-1], ToolMessage):
+        return AIMessage("", tool_calls=[{"name": "stock", "args": {"of": "birds"}, "id": "call_1"}])
+    return _say(role, [message.text for message in messages])
 
 
 stock = tool("stock", description="Tell how many there are.")(_stock)
@@ -78,18 +69,18 @@ stock = tool("stock", description="Tell how many there are.")(_stock)
 
 def graph() -> Any:
     """The shop as a graph. Steps: 0-2 clerk and tool, 3 clerk, 4 adder, 5 reporter."""
-    clerk, adder, reporter = Model(role="clerk").bind_tools([stock]), Model(role="adder"), Model(role="reporter")
+    clerk, adder, reporter = (RuleModel(rule=partial(_say_as, role)) for role in ("clerk", "adder", "reporter"))
 
     def add(state: MessagesState) -> dict[str, Any]:
         if os.environ.get(MOOD) == "counts cats":
             stock.invoke({"of": "cats"})
-        return {"messages": [adder.invoke([SystemMessage("Add the figures."), *state["messages"]])]}
+        return speak(adder, SystemMessage("Add the figures."))(state)
 
     builder = StateGraph(MessagesState)
-    builder.add_node("clerk", lambda state: {"messages": [clerk.invoke(state["messages"])]})
+    builder.add_node("clerk", speak(clerk.bind_tools([stock])))
     builder.add_node("tools", ToolNode([stock]))
     builder.add_node("adder", add)
-    builder.add_node("reporter", lambda state: {"messages": [reporter.invoke(state["messages"])]})
+    builder.add_node("reporter", speak(reporter))
     builder.add_edge(START, "clerk")
     builder.add_conditional_edges("clerk", tools_condition, {"tools": "tools", END: "adder"})
     builder.add_edge("tools", "clerk")
@@ -163,8 +154,4 @@ def is_42(answer: str, task: str) -> bool:
 
 def without_models() -> Any:
     """A graph whose only agent is the program's own code, which adds wrongly."""
-    graph = StateGraph(MessagesState)
-    graph.add_node("adder", lambda _: {"messages": [AIMessage(WRONG, name="adder")]})
-    graph.add_edge(START, "adder")
-    graph.add_edge("adder", END)
-    return graph.compile()
+    return in_a_row({"adder": lambda _: {"messages": [AIMessage(WRONG, name="adder")]}})

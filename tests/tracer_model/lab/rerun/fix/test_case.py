@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from blamespan.testing import Finding, replay
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.rerun.fix.case_file import FailureCase, write_case
 from blamespan_lab.rerun.script import script_of
+from tests.tracer_model.lab.rerun.fix import programs
 from tests.tracer_model.lab.rerun.fix.conftest import run_graph
 from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, TASK
 from tests.tracer_model.lab.rerun.recording import record
@@ -107,9 +109,7 @@ def test_call_that_was_not_recorded_runs_only_in_a_sandbox(
     monkeypatch.setenv(MOOD, "counts cats")
     monkeypatch.setenv(CALLS, str(tmp_path / "calls"))
     result = _case(graph_run, f"{_HERE}:graph", *_CHECK)
-    recorded: list[dict[str, Any]] = [
-        {"agent": "clerk", "says": "The stock of birds is 40, and 2 more came today."},
-    ]
+    recorded: list[dict[str, Any]] = [{"agent": "clerk", "says": "The stock of birds is 40, and 2 more came today."}]
     with pytest.raises(NotReplayed, match="sandbox = True") as refused:
         replay(f"{_HERE}:graph", TASK, recorded, agent="adder")
     line = json.loads(str(refused.value).partition("recorded: ")[2])
@@ -127,12 +127,16 @@ def test_call_that_was_not_recorded_runs_only_in_a_sandbox(
 def test_program_that_hangs_is_left_behind(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says after how long; another run is not disturbed."""
     monkeypatch.setenv(MOOD, "hangs")
-    result = _case(graph_run, f"{_HERE}:graph", *_CHECK, "--timeout", 2)
+    monkeypatch.setattr(programs, "let_go", threading.Event())
+    result = _case(graph_run, f"{_HERE}:graph", *_CHECK, "--timeout", 0.5)
     monkeypatch.setenv(MOOD, "mended")
     run = replay(f"{_HERE}:graph", TASK, [_STOCK], agent="adder", check=f"{_HERE}:is_42")
+    programs.let_go.set()
+    [left_behind] = [thread for thread in threading.enumerate() if thread.name == "blamespan-replay"]
+    left_behind.join(60)
 
     assert isinstance(result.exception, NotReplayed)
-    assert "expected the program to end within 2 s" in str(result.exception)
+    assert "expected the program to end within 0.5 s" in str(result.exception)
     assert (run.is_right, run.found) == (True, ())
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from blamespan.cli import cli
-from tests.tracer_model.alternatives.llm_judge.serving import served
+from tests.tracer_model.alternatives.llm_judge.serving import served_as_judge
 from tests.tracer_model.lab.rerun.fix.conftest import run_graph
 from tests.tracer_model.lab.rerun.fix.programs import CALLS, MOOD, RIGHT, TASK, without_models
 from tests.tracer_model.lab.rerun.recording import record
@@ -35,6 +35,7 @@ def _counts(document: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int]]
     return with_it, without
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(("run", "program", "step"), [("graph_run", "graph", 4), ("team_run", "team_later", 3)])
 def test_users_correction_is_proved_by_running_on(
     request: pytest.FixtureRequest, run: str, program: str, step: int, tmp_path: Path
@@ -108,14 +109,10 @@ def test_tools_answer_as_recorded_and_others_do_not_run(
 @pytest.mark.usefixtures("in_this_process")
 def test_endpoint_is_asked_before_the_agents_own_model(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it gives nothing, the agent's own model is told what is wrong."""
-    monkeypatch.setenv("BLAMESPAN_JUDGE_MODEL", "small")
-    monkeypatch.setenv("BLAMESPAN_JUDGE_CACHE", "off")
     arguments = (graph_run, f"{_HERE}:graph", *_CHECK, "--tracer", "checks", "--repeats", 2)
-    with served({"say": {"reasoning": "", "message": "It is 42."}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "message": "It is 42."}}):
         judged = _done(*arguments)
-    with served({"say": {"reasoning": "", "message": ""}}) as server:
-        monkeypatch.setenv("BLAMESPAN_JUDGE_URL", server.url)
+    with served_as_judge(monkeypatch, {"say": {"reasoning": "", "message": ""}}):
         told = _done(*arguments)
 
     assert (judged["proved"], judged["by"], judged["says"]) == (True, "judge", "It is 42.")
@@ -139,26 +136,22 @@ def test_report_fits_100_columns(graph_run: Path) -> None:
     assert max(len(line) for line in result.stdout.splitlines() if "blamespan case" not in line) <= 100
 
 
-@pytest.mark.parametrize(
-    ("program", "options", "said"),
-    [
-        (
-            "tests.tracer_model.lab.rerun.user_programs:graph",
-            (),
-            "Give the program as it was when the run was recorded",
-        ),
-        (f"{_HERE}:graph", ("--timeout", "4"), "did not end within 4 s. Give a higher --timeout"),
-    ],
-)
-def test_other_program_and_one_that_hangs_prove_nothing(
-    graph_run: Path, monkeypatch: pytest.MonkeyPatch, program: str, options: tuple[str, ...], said: str
-) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_other_program_proves_nothing(graph_run: Path) -> None:
     """The report says why, and what to do."""
-    monkeypatch.setenv(MOOD, "hangs")
-    result = _fix(graph_run, program, "--suspects", 1, "--repeats", 1, *options)
+    result = _fix(graph_run, "tests.tracer_model.lab.rerun.user_programs:graph", "--suspects", 1, "--repeats", 1)
 
     assert result.exit_code == 1
-    assert said in " ".join(result.stdout.split())
+    assert "Give the program as it was when the run was recorded" in " ".join(result.stdout.split())
+
+
+def test_program_that_hangs_proves_nothing(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process is ended after the time that was given; the report says why, and what to do."""
+    monkeypatch.setenv(MOOD, "hangs")
+    result = _fix(graph_run, f"{_HERE}:graph", "--suspects", 1, "--repeats", 1, "--timeout", 1)
+
+    assert result.exit_code == 1
+    assert "did not end within 1 s. Give a higher --timeout" in " ".join(result.stdout.split())
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -7,86 +7,60 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import RetryPolicy
 
+from tests.tracer_model.lab.rerun.rule_models import Node, RuleModel, by_rule, in_a_row, speak
 
-def graph() -> CompiledStateGraph[Any, Any, Any, Any]:
+RIGHT = "48 rooms in Paris"
+
+
+def _say_rooms(_: Any) -> dict[str, Any]:
+    return {"messages": [AIMessage(f"It is {RIGHT}.")]}
+
+
+def _repeat(state: Any) -> dict[str, Any]:
+    return {"messages": [AIMessage(f"So: {state['messages'][-1].text}")]}
+
+
+def _is_right_now(state: Any) -> bool:
+    return RIGHT in state["messages"][-1].text
+
+
+def _repeat_or(trouble: Callable[[], Any]) -> Node:
+    """Make a boss who repeats the right amount, and does something else with another one."""
+    return lambda state: _repeat(state) if _is_right_now(state) else trouble()
+
+
+def graph() -> Any:
     """Make a clerk who says an amount, and a boss who passes it on."""
     print("this program talks")  # noqa: T201
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-    builder.add_node("clerk", lambda _: {"messages": [AIMessage("It is 48 rooms in Paris.")]})
-    builder.add_node("<b>boss", lambda state: {"messages": [AIMessage(f"So: {state['messages'][-1].text}")]})
-    builder.add_edge(START, "clerk")
-    builder.add_edge("clerk", "<b>boss")
-    return builder.compile()
+    return in_a_row({"clerk": _say_rooms, "<b>boss": _repeat})
 
 
 def is_right(answer: str, task: str) -> bool:
-    return "48 rooms in Paris" in answer
+    return RIGHT in answer
 
 
 def never_right(answer: str, task: str) -> bool:
     return False
 
 
-def endless() -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Make a clerk who waits for ever once it is told anything but the task."""
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-    builder.add_node("clerk", lambda _: {"messages": [AIMessage("It is 48 rooms in Paris.")]})
-    builder.add_node("boss", _wait_if_wrong)
-    builder.add_edge(START, "clerk")
-    builder.add_edge("clerk", "boss")
-    return builder.compile()
+def endless() -> Any:
+    """Make a clerk, and a boss who waits for ever once it is told anything else."""
+    return in_a_row({"clerk": _say_rooms, "boss": _repeat_or(lambda: time.sleep(600))})
 
 
-def _wait_if_wrong(state: Any) -> Any:
-    text = state["messages"][-1].text
-    if "48 rooms in Paris" not in text:
-        time.sleep(600)
-    return {"messages": [AIMessage(f"So: {text}")]}
-
-
-def mortal() -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Make a clerk whose boss ends the process when the amount is wrong."""
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-    builder.add_node("clerk", lambda _: {"messages": [AIMessage("It is 48 rooms in Paris.")]})
-    builder.add_node("boss", _die_if_wrong)
-    builder.add_edge(START, "clerk")
-    builder.add_edge("clerk", "boss")
-    return builder.compile()
-
-
-def _die_if_wrong(state: Any) -> Any:
-    if "48 rooms in Paris" not in state["messages"][-1].text:
-        os._exit(3)
-    return {"messages": [AIMessage(f"So: {state['messages'][-1].text}")]}
+def mortal() -> Any:
+    """Make a clerk, and a boss who ends the process when the amount is wrong."""
+    return in_a_row({"clerk": _say_rooms, "boss": _repeat_or(lambda: os._exit(3))})
 
 
 def silent() -> Callable[[str], str]:
     """Make a function in which no agent is seen."""
     return lambda task: "48"
-
-
-RIGHT = "48 rooms in Paris"
-
-
-class RuleModel(BaseChatModel):
-    """A model that answers the last message by a rule."""
-
-    rule: Callable[[str], str]
-
-    @property
-    def _llm_type(self) -> str:
-        return "rule"
-
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.rule(messages[-1].text)))])
 
 
 @tool
@@ -95,33 +69,24 @@ def count_rooms(city: str) -> str:
     return f"48 rooms in {city}"
 
 
-def _ask_clerk(state: Any) -> Any:
+def _ask_clerk(state: Any) -> dict[str, Any]:
     found = count_rooms.invoke({"city": "Paris"})
-    return {"messages": [RuleModel(rule=lambda _: f"It is {found}.").invoke(state["messages"])]}
+    return by_rule(lambda _: f"It is {found}.")(state)
 
 
-def _boss_told(instructions: str) -> Callable[[Any], Any]:
-    def say(text: str) -> str:
+def _boss_told(instructions: str) -> Node:
+    def say(messages: list[BaseMessage]) -> str:
+        text = messages[-1].text
         return f"So: {text}" if RIGHT in text else f"That is wrong: it should be {RIGHT}."
 
-    return lambda state: {"messages": [RuleModel(rule=say).invoke([SystemMessage(instructions), *state["messages"]])]}
+    return speak(RuleModel(rule=say), SystemMessage(instructions))
 
 
-def _pass_on(state: Any) -> Any:
-    return {"messages": [RuleModel(rule=lambda text: f"So: {text}").invoke(state["messages"])]}
+_pass_on = by_rule(lambda messages: f"So: {messages[-1].text}")
 
 
-def _is_right_now(state: Any) -> bool:
-    return RIGHT in state["messages"][-1].text
-
-
-def _team(boss: Callable[[Any], Any], *, retry: RetryPolicy | None = None) -> Any:
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
-    builder.add_node("clerk", _ask_clerk, retry_policy=retry)
-    builder.add_node("boss", boss)
-    builder.add_edge(START, "clerk")
-    builder.add_edge("clerk", "boss")
-    return builder.compile()
+def _team(boss: Node, *, retry: RetryPolicy | None = None) -> Any:
+    return in_a_row({"clerk": _ask_clerk, "boss": boss}, retry=retry)
 
 
 def told_nothing() -> Any:

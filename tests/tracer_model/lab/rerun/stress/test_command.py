@@ -145,7 +145,21 @@ def test_json_is_all_that_is_on_stdout(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
 
     ran = subprocess.run(
-        [sys.executable, "-m", "blamespan", "lab", "stress", *arguments, "--budget", "6", "--json", "--out", str(out)],
+        [
+            sys.executable,
+            "-m",
+            "blamespan",
+            "lab",
+            "stress",
+            *arguments,
+            "--budget",
+            "6",
+            "--processes",
+            "1",
+            "--json",
+            "--out",
+            str(out),
+        ],
         capture_output=True,
         text=True,
         cwd=ROOT,
