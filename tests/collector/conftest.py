@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from blamespan_collector.delivering import delivery
 from blamespan_collector.store import RunStore
 from tests.collector.fakes import Clock
 from tests.collector.paging import annotated, stored
+from tests.collector.receiving import Receiving, receiving
 from tests.sdk.talks import talk
 
 
@@ -57,6 +60,19 @@ def own_folders(installed_tracers: None, tmp_path: Path, monkeypatch: pytest.Mon
     """Give every collector of a test a journal of its own, and the first step's tracer."""
     monkeypatch.setenv("BLAMESPAN_TRACER", "first-step")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def receivers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Receiving]:
+    """Both receivers, which take requests of 1 MiB: for modules whose tests share a loop."""
+    async with receiving(tmp_path_factory.mktemp("receiving"), max_request_bytes=1024 * 1024) as running:
+        yield running
+
+
+@pytest.fixture
+def running(receivers: Receiving) -> Receiving:
+    """The module's receivers, as if nothing had come before."""
+    return receivers.anew()
 
 
 @pytest.fixture(scope="session")
