@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from blamespan_collector.delivering import delivery
+from blamespan_collector.service import supervisor
 from blamespan_collector.store import RunStore
 from tests.collector.fakes import Clock
 from tests.collector.paging import annotated, stored
@@ -23,6 +25,14 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_FIRST_DELAY_S", 0.005)
     monkeypatch.setattr(delivery, "_LONGEST_DELAY_S", 0.05)
     monkeypatch.setattr(delivery, "_LOOK_EVERY_S", 0.02)
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork a supervisor's workers from a process that has imported what they need: Python is not started for each."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "blamespan_collector.worker.main", "tests.collector.fake_workers"])
+    monkeypatch.setattr(supervisor.multiprocessing, "get_context", lambda _: context)
 
 
 @pytest.fixture
@@ -48,11 +58,17 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def tracers_path(distribution: Path) -> str:
+    """Where processes find the tracers `first-step` and `odd`, as PYTHONPATH."""
+    return os.pathsep.join((str(distribution), str(Path(__file__).parents[2])))
+
+
 @pytest.fixture
-def installed_tracers(distribution: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed_tracers(distribution: Path, tracers_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the tracers `first-step` and `odd`, also for processes that start now."""
     monkeypatch.syspath_prepend(distribution)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(distribution), str(Path(__file__).parents[2]))))
+    monkeypatch.setenv("PYTHONPATH", tracers_path)
 
 
 @pytest.fixture

@@ -191,6 +191,7 @@ def _fails(*_: object) -> None:
     raise OSError(errno.EIO, "Input/output error")
 
 
+@pytest.mark.usefixtures("forked_workers")
 async def test_worker_that_ends_for_want_of_room_starts_when_there_is_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
