@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from multiprocessing import popen_forkserver
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
@@ -28,11 +31,24 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fork a supervisor's workers from a process that has imported what they need: Python is not started for each."""
+    lock, ask = threading.Lock(), popen_forkserver.Popen.poll
+
+    def poll(process: popen_forkserver.Popen, flag: int = os.WNOHANG) -> int | None:
+        """Let one thread at a time read the exit code: the second one would find the end of the pipe, and say 255."""
+        if process.returncode is None and wait([process.sentinel], 0 if flag == os.WNOHANG else None):
+            with lock:
+                ask(process)
+        return process.returncode
+
+    monkeypatch.setattr(popen_forkserver.Popen, "poll", poll)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pytest", "blamespan_collector.worker.main", "tests.collector.fake_workers"])
     monkeypatch.setattr(supervisor.multiprocessing, "get_context", lambda _: context)
+    yield
+    for left in multiprocessing.active_children():  # by a test that failed: it heeds no other signal
+        left.kill()
 
 
 @pytest.fixture
