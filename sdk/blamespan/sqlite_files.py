@@ -6,6 +6,7 @@ For databases that other programs made, which are only read and never trusted, t
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ BUSY_S = 30.0
 """How long a statement waits for another process or thread that writes."""
 STORE_MARK = 0x62_6C_73_72
 """Marks the store of runs, which commands read wherever a trace is named."""
+_LOOK_EVERY_S = 0.01
+_MARK = """
+SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
+FROM pragma_application_id, pragma_user_version
+"""
 _MARK_OFFSET = 68
 """Where `application_id` stands in a file: https://sqlite.org/fileformat.html"""
 
@@ -58,18 +64,34 @@ def connect(
     uri = f"{path.absolute().as_uri()}{query and '?'}{query}"
     database = sqlite3.connect(uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
-        for pragma in pragmas:
-            database.execute(f"PRAGMA {pragma}").fetchall()
+        set_pragmas(database, pragmas, busy_s)
     except BaseException:
         database.close()
         raise
     return database
 
 
+def set_pragmas(database: sqlite3.Connection, pragmas: Iterable[str], busy_s: float) -> None:
+    """Execute pragmas in order, waiting *busy_s* for others: `journal_mode = WAL` does not wait by itself.
+
+    Raises:
+        sqlite3.Error: if one cannot be executed.
+    """
+    until_s = time.monotonic() + busy_s
+    for pragma in pragmas:
+        while True:
+            try:
+                database.execute(f"PRAGMA {pragma}").fetchall()
+                break
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() >= until_s:
+                    raise
+                time.sleep(_LOOK_EVERY_S)
+
+
 def read_mark(database: sqlite3.Connection) -> FileMark:
-    """Return whose a file is, without writing to it."""
-    (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return FileMark(read_count(database, "application_id"), read_count(database, "user_version"), int(tables))
+    """Return whose a file is, without writing to it: in one statement, as another process may just be marking it."""
+    return FileMark(*database.execute(_MARK).fetchone())
 
 
 def bears_mark(path: Path, application: int) -> bool:

@@ -56,8 +56,8 @@ def gives_up_once(settings: CollectorSettings, link: Connection) -> None:
 
 
 def beats(settings: CollectorSettings, link: Connection) -> None:
-    """Say that it works, ten times a second."""
-    while not link.poll(0.1) or "stop" not in link.recv():
+    """Say that it works, thirty times a second: more often than a test's supervisor looks."""
+    while not link.poll(0.03) or "stop" not in link.recv():
         link.send({"ready": True, "pid": os.getpid()})
 
 

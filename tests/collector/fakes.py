@@ -19,6 +19,8 @@ from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_collector.settings import Limits
 
 SOON = Limits(quiet_s=0.05, idle_s=0.4, max_age_s=60)
+PATIENT = Limits(quiet_s=60)
+"""Lets nothing go before the worker stops: what came in several requests is one trace, however far apart they came."""
 POISON = "poison"
 """A task that breaks the tracer."""
 

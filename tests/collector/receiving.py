@@ -7,7 +7,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -17,8 +17,8 @@ import trustme
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan.spans import Span
-from blamespan_collector.journal import Entry, JournalReader, JournalWriter
-from blamespan_collector.receiving.intake import Intake
+from blamespan_collector.journal import Entry, JournalReader, JournalWriter, Position
+from blamespan_collector.receiving.intake import Intake, IntakeCounts
 from blamespan_collector.receiving.otlp_grpc import GrpcReceiver
 from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.request_reader import RequestLimits, RequestReader
@@ -75,6 +75,12 @@ class Receiving:
     http: HttpReceiver
     reader: JournalReader
     writer: JournalWriter
+    since: Position | None = None
+
+    def anew(self) -> Receiving:
+        """Give the same as if nothing had come before: one server does for many tests."""
+        self.intake.counts = IntakeCounts()
+        return replace(self, since=max((entry.position for entry in self.entries), default=self.since))
 
     @property
     def http_url(self) -> str:
@@ -82,7 +88,7 @@ class Receiving:
 
     @property
     def entries(self) -> list[Entry]:
-        return self.reader.read(None, 10_000)
+        return self.reader.read(self.since, 10_000)
 
     @property
     def spans(self) -> list[Span]:
@@ -114,6 +120,12 @@ async def receiving(
         await asyncio.gather(grpc.stop(), http.stop())
         writer.close()
         reader.close()
+
+
+async def post(running: Receiving, body: bytes = BODY, **headers: str) -> httpx.Response:
+    """Send a request on a connection of its own."""
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        return await client.post(f"{running.http_url}/v1/traces", content=body, headers={**PROTOBUF, **headers})
 
 
 async def by_http(running: Receiving, context: ssl.SSLContext) -> bool:

@@ -237,7 +237,7 @@ def test_clock_of_a_host_may_be_years_off(tmp_path: Path, skew_ns: int) -> None:
     sink = MemorySink()
     root, *steps = run(1)
     away = [replace(step, start_ns=max(0, step.start_ns + skew_ns), end_ns=max(0, skew_ns)) for step in steps[1:]]
-    with working(tmp_path, sink) as one:
+    with working(tmp_path, sink, limits=replace(SOON, idle_s=60)) as one:
         one.take(away)
         one.take([root, steps[0]])
         until(lambda: sink.traces)
@@ -252,7 +252,7 @@ def test_run_over_three_processes_of_which_one_died_is_judged_by_what_came(tmp_p
     sink = MemorySink()
     root, first, second, third = run(1)
     third = replace(third, parent_id=second.span_id)
-    with working(tmp_path, sink) as one:
+    with working(tmp_path, sink, limits=replace(SOON, idle_s=0.8)) as one:
         one.take([third])
         one.take([first, root])
         until(lambda: sink.traces)

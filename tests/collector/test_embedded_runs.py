@@ -333,12 +333,26 @@ def test_named_back_end_that_is_absent_is_told_once(tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 3
 
 
-@pytest.mark.parametrize(("options", "variable"), [("quiet=True", ""), ("", "1")])
-def test_quiet_program_writes_nothing(tmp_path: Path, options: str, variable: str) -> None:
+@pytest.mark.parametrize(("is_quiet", "variable", "lines"), [(True, "", 0), (None, "1", 0), (None, "", 2)])
+def test_quiet_program_writes_nothing(
+    stopped: list[EmbeddedProcessor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_quiet: bool | None,
+    variable: str,
+    lines: int,
+) -> None:
     """Told to be quiet, by argument or variable, nothing goes to stderr; the runs are kept."""
-    done = run_program(tmp_path, options=options, BLAMESPAN_QUIET=variable)
+    monkeypatch.setenv("BLAMESPAN_QUIET", variable)
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+    exporter = InMemorySpanExporter()
+    stopped.append(embedded_processor(exporter, tracer_name="checks", quiet=is_quiet))
+    program = EmbeddedProgram(stopped[0], exporter)
+    program.tell(program.run(), "failed")
+    program.processor.shutdown()
 
-    assert (done.stdout, done.stderr) == ("exit True\n", "")
+    assert len(capsys.readouterr().err.splitlines()) == lines
     assert len(RunStore(tmp_path / "runs.db").search()) == 1
 
 

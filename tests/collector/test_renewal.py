@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +20,7 @@ from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.stamps import Stamps
 from tests.collector.fakes import until
-from tests.collector.receiving import BODY, PROTOBUF, Certificates, by_grpc, by_http, receiving
-from tests.collector.test_command import last_line, started
+from tests.collector.receiving import BODY, Certificates, by_grpc, by_http, receiving
 
 OLD, NEW = "an-old-long-token", "a-new-long-token"
 
@@ -169,25 +167,6 @@ async def test_backend_meets_our_renewed_certificate(tmp_path: Path) -> None:
         entries = running.entries
 
     assert len(entries) == 2
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
-@pytest.mark.usefixtures("own_folders")
-def test_hangup_signal_has_tokens_read_again(tmp_path: Path) -> None:
-    """`kill -HUP` of a collector with tokens does not end it: it reads them."""
-    path = tmp_path / "tokens"
-    path.write_text(f"{OLD}\n")
-    with started("--out", str(tmp_path / "out"), token_file=path) as (process, told):
-        path.write_text(f"{NEW}\n")
-        process.send_signal(signal.SIGHUP)
-        assert process.stderr
-        while "tokens were read again: 1 are known" not in (line := process.stderr.readline()):
-            assert line, "it ended"
-        headers = {**PROTOBUF, "authorization": f"Bearer {NEW}"}
-        answer = httpx.post(f"http://{told['http']}/v1/traces", content=BODY, headers=headers, trust_env=False)
-        last_line(process)
-
-    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
+import sys
 import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
@@ -18,11 +21,13 @@ from blamespan_collector.journal import PARENT_IS_REMOTE, REMOTE_IS_KNOWN, RUN_C
 from blamespan_collector.journal.entries import unpack_keys
 from blamespan_collector.receiving.request_reader import Encoding, Request, RequestLimits, RequestReader, TooLarge
 from blamespan_collector.receiving.signals import SERVICES
-from blamespan_collector.wire.protobuf import delimit
+from blamespan_collector.wire.protobuf import FieldBudget, NotProtobuf, TooManyFields, delimit, spend
 from blamespan_collector.wire.raw_spans import raw_spans, without_repeats
 from tests.collector.fakes import request, run
 
-TRACES = SERVICES[0]
+TRACES, LOGS, _ = SERVICES
+MIB = 1024 * 1024
+SPAN = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
 
 
 def read(body: bytes, encoding: Encoding = "protobuf", limits: RequestLimits | None = None) -> Request:
@@ -43,9 +48,9 @@ def spans_in(payload: bytes) -> list[tuple[bytes, bytes, bytes]]:
 def requests(draw: st.DrawFn) -> ExportTraceServiceRequest:
     whole = ExportTraceServiceRequest()
     numbers = iter(range(1, 1000))
-    for resource in range(draw(st.integers(0, 3))):
+    for number in range(draw(st.integers(0, 3))):
         group = whole.resource_spans.add(schema_url=draw(st.text(max_size=3)))
-        group.resource.attributes.add(key="r").value.int_value = resource
+        group.resource.attributes.add(key="r").value.int_value = number
         for scope in range(draw(st.integers(0, 3))):
             scoped = group.scope_spans.add()
             scoped.scope.name = f"scope{scope}"
@@ -78,7 +83,7 @@ def test_cutting_loses_and_changes_nothing(whole: ExportTraceServiceRequest) -> 
 def test_fields_of_tomorrow_go_on() -> None:
     """What a newer protocol adds, at any level, is kept."""
     new = b"\xfa\x3e\x03new"
-    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString() + new
+    span = SPAN + new
     body = delimit(10, delimit(18, delimit(18, span) + new) + new)
 
     assert sorted(read(body).entries[0].payload) == sorted(body)
@@ -188,26 +193,24 @@ def test_reading_is_fast_enough() -> None:
 @pytest.mark.parametrize("tag", [b"\x92\x00", b"\x92\x80\x80\x80\x00"])
 def test_tag_longer_than_it_need_be_is_read_as_later(tag: bytes) -> None:
     """A span under a tag of up to five bytes is taken, and its entry can be read as a whole."""
-    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
-    body = delimit(10, delimit(18, tag + delimit(18, span)[1:]))
+    body = delimit(10, delimit(18, tag + delimit(18, SPAN)[1:]))
 
     assert len(spans_in(read(body).entries[0].payload)) == 1
 
 
 def test_tag_that_protobuf_does_not_read_is_refused() -> None:
     """A tag of six bytes and more is no field for protobuf: what is cut by it could not be read by any later stage."""
-    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
     for length in range(6, 11):
         tag = b"\x92" + b"\x80" * (length - 2) + b"\x00"
 
         with pytest.raises(MalformedSpan):
-            read(delimit(10, delimit(18, tag + delimit(18, span)[1:])))
+            read(delimit(10, delimit(18, tag + delimit(18, SPAN)[1:])))
 
 
 def test_groups_are_skipped_as_protobuf_skips_them() -> None:
     """An unknown group in a span, a scope or a resource is kept, also where the worker looks for the span's id."""
     group = b"\xa3\x06\x08\x01\x12\x02no\x1b\x0d\x00\x00\x00\x00\x1c\x11\x00\x00\x00\x00\x00\x00\x00\x00\xa4\x06"
-    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString() + group
+    span = SPAN + group
     body = delimit(10, delimit(18, delimit(18, span) + group) + group)
     entry = read(body).entries[0]
     raw = without_repeats(raw_spans(entry.payload), {b"s" * 8})
@@ -219,17 +222,15 @@ def test_groups_are_skipped_as_protobuf_skips_them() -> None:
 @pytest.mark.parametrize("group", [b"\x1b", b"\x1b\x14", b"\x1c", b"\x1b\x0b\x1c\x0c", b"\x1b" * 200 + b"\x1c" * 200])
 def test_groups_that_do_not_end_are_refused(group: bytes) -> None:
     """A group must end as itself, and within a hundred others."""
-    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
 
     with pytest.raises(MalformedSpan):
-        read(delimit(10, delimit(18, delimit(18, span) + group)))
-    assert read(delimit(10, delimit(18, delimit(18, span + group)))).refused == 1
+        read(delimit(10, delimit(18, delimit(18, SPAN) + group)))
+    assert read(delimit(10, delimit(18, delimit(18, SPAN + group)))).refused == 1
 
 
 def test_unknown_field_that_protobuf_does_not_read_is_refused() -> None:
     """Beside its resources, too, a request must be one that others can read; fields of tomorrow are."""
-    span = ProtoSpan(trace_id=b"t" * 16, span_id=b"s" * 8).SerializeToString()
-    body = delimit(10, delimit(18, delimit(18, span)))
+    body = delimit(10, delimit(18, delimit(18, SPAN)))
 
     assert read(body + b"\xf8\x3e\x01").spans == 1
     with pytest.raises(MalformedSpan):
@@ -246,3 +247,71 @@ def test_half_a_surrogate_pair_costs_its_character_alone(text: str) -> None:
 
     assert (request.spans, request.refused) == (1, 0)
     assert ("\ufffd" if "ude00" not in text else "\U0001f600").encode() in request.entries[0].payload
+
+
+def empties(size_bytes: int) -> bytes:
+    """Make an attribute that holds as many empty values as fit: each becomes an object of fifty bytes."""
+    values = delimit(0x2A, b"\x0a\x00" * (size_bytes // 2))
+    return delimit(0x0A, b"k") + delimit(0x12, values)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="measures memory as POSIX does")
+def test_small_values_without_end_take_no_memory_without_end() -> None:
+    """Two bytes can stand for an object of fifty: a span of such is refused alone, a request of logs whole, cheaply."""
+    huge = delimit(0x12, SPAN + delimit(0x4A, empties(7 * MIB)))
+    body = delimit(0x0A, delimit(0x12, huge + delimit(0x12, SPAN)))
+    record = delimit(0x12, delimit(0x2A, delimit(0x2A, b"\x0a\x00" * (4 * MIB))))
+    logs = delimit(0x0A, delimit(0x12, record))
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = read(body)
+    with pytest.raises(TooLarge, match="Send smaller batches"):
+        RequestReader(RequestLimits(fields=200_000)).read(LOGS, logs, "protobuf", 1)
+    grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb
+
+    assert (taken.spans, taken.refused) == (1, 1)
+    assert "at most 200000 values in a span" in taken.reason
+    assert grown_kb < 100_000
+
+
+def test_fields_are_counted_however_deep() -> None:
+    """What is nested counts, text that looks like fields does not, and a message that is none is noticed."""
+    whole = ExportLogsServiceRequest()
+    record = whole.resource_logs.add().scope_logs.add().log_records.add()
+    record.body.string_value = "\x0a\x00" * 1000
+    for _ in range(10):
+        record.attributes.add(key="k").value.array_value.values.add().int_value = 1
+    body = whole.SerializeToString()
+    budget = FieldBudget(1000)
+    spend(body, 0, len(body), whole.DESCRIPTOR, budget)
+
+    assert 1000 - budget.left == 3 + 2 + 10 * 6
+    with pytest.raises(TooManyFields):
+        spend(body, 0, len(body), whole.DESCRIPTOR, FieldBudget(64))
+    with pytest.raises(NotProtobuf):
+        spend(body[:-1], 0, len(body) - 1, whole.DESCRIPTOR, FieldBudget(1000))
+
+
+def test_attribute_nested_without_end_is_refused() -> None:
+    """Values in values in values: past protobuf's hundred the span is refused, and nothing overflows."""
+    value = b"\x0a\x00"
+    for _ in range(10_000):
+        value = delimit(0x2A, delimit(0x0A, value))
+    deep = SPAN + delimit(0x4A, delimit(0x12, value))
+    taken = read(delimit(0x0A, delimit(0x12, delimit(0x12, deep))))
+
+    assert (taken.spans, taken.refused) == (0, 1)
+    with pytest.raises(MalformedSpan):
+        RequestReader().read(LOGS, delimit(0x0A, delimit(0x12, delimit(0x12, delimit(0x2A, value)))), "protobuf", 1)
+
+
+def test_hostile_texts_reach_no_reader_of_a_request() -> None:
+    """A span's name is quoted in the reason for its refusal: cut, and without what moves a cursor."""
+    message = request(run(1)[:1])
+    message.resource_spans[0].scope_spans[0].spans[0].name = "\x1b[2J\n" + "x" * 100_000
+    message.resource_spans[0].scope_spans[0].spans[0].span_id = b"short"
+    taken = read(message.SerializeToString())
+    said = taken.response().SerializeToString()
+
+    assert taken.refused == 1
+    assert len(said) < 2000
+    assert b"\x1b" not in said

@@ -78,7 +78,7 @@ def test_what_was_delivered_since_goes_out_again(tmp_path: Path, is_running: boo
         since_s = time.time()
         enqueue(tmp_path, *BODIES[3:6])
         delivery.wake()
-        until(lambda: len(sink.payloads) == 6)
+        until(lambda: delivery.counts["memory", "traces"].delivered == 24)
         if is_running:
             assert resend(tmp_path, since_s=since_s) == [
                 Resend(

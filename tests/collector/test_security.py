@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,16 +13,28 @@ import grpc
 import grpc.aio
 import httpx
 import pytest
+import pytest_asyncio
 from google.rpc.status_pb2 import Status
 
 from blamespan.errors import ConfigError
 from blamespan_collector.logs import _JsonLines, _TextLines
+from blamespan_collector.receiving import http_server
 from blamespan_collector.receiving.otlp_http import HttpReceiver
 from blamespan_collector.receiving.tls import ServerTls
 from blamespan_collector.receiving.tokens import BearerTokens
 from blamespan_collector.service.metrics import Metrics, monitor_routes
 from blamespan_collector.settings import ListenAddress
-from tests.collector.receiving import BODY, EXPORT, PROTOBUF, Certificates, by_grpc, by_http, receiving
+from tests.collector.receiving import (
+    BODY,
+    EXPORT,
+    PROTOBUF,
+    Certificates,
+    Receiving,
+    by_grpc,
+    by_http,
+    post,
+    receiving,
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +69,7 @@ async def test_half_a_tls_handshake_does_not_keep_its_connection(
     tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who connects and says nothing is cut off soon; who completes the handshake is not."""
-    monkeypatch.setattr("blamespan_collector.receiving.http_server._HANDSHAKE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(http_server, "_HANDSHAKE_TIMEOUT_S", 0.3)
     tls = certificates.server(asks_clients=False)
     async with receiving(tmp_path, tls=tls) as running:
         here = running.http.address
@@ -85,6 +96,14 @@ def test_wrong_tls_files_are_named(tmp_path: Path, certificates: Certificates) -
         ServerTls(tmp_path / "nowhere", folder / "client.key")
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Receiving]:
+    """Receivers that know two tokens."""
+    tokens = BearerTokens(["old-secret", "new-secret"])
+    async with receiving(tmp_path_factory.mktemp("guarded"), tokens=tokens) as running:
+        yield running
+
+
 @pytest.mark.parametrize(
     ("authorization", "is_taken"),
     [
@@ -98,36 +117,32 @@ def test_wrong_tls_files_are_named(tmp_path: Path, certificates: Certificates) -
         (None, False),
     ],
 )
-async def test_token_opens_the_door(tmp_path: Path, authorization: str | None, is_taken: bool) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_token_opens_the_door(guarded: Receiving, authorization: str | None, is_taken: bool) -> None:
     """Any of the tokens is good; without one the answer is 401 or UNAUTHENTICATED, and nothing is journalled."""
+    running = guarded.anew()
     headers = {"authorization": authorization} if authorization else {}
-    async with (
-        receiving(tmp_path, tokens=BearerTokens(["old-secret", "new-secret"])) as running,
-        httpx.AsyncClient(base_url=running.http_url, trust_env=False) as client,
-        grpc.aio.insecure_channel(str(running.grpc.address)) as channel,
-    ):
-        answer = await client.post("/v1/traces", content=BODY, headers={**PROTOBUF, **headers})
+    answer = await post(running, **headers)
+    async with grpc.aio.insecure_channel(str(running.grpc.address)) as channel:
         try:
             await channel.unary_unary(EXPORT)(BODY, metadata=tuple(headers.items()))
             code = grpc.StatusCode.OK
         except grpc.aio.AioRpcError as error:
             code = error.code()
 
-        expected = (200, grpc.StatusCode.OK) if is_taken else (401, grpc.StatusCode.UNAUTHENTICATED)
-        assert (answer.status_code, code) == expected
-        assert len(running.entries) == 2 * is_taken
-        assert running.intake.counts.requests_unauthorized == 2 * (not is_taken)
+    expected = (200, grpc.StatusCode.OK) if is_taken else (401, grpc.StatusCode.UNAUTHENTICATED)
+    assert (answer.status_code, code) == expected
+    assert len(running.entries) == 2 * is_taken
+    assert running.intake.counts.requests_unauthorized == 2 * (not is_taken)
 
 
-async def test_body_of_a_stranger_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_body_of_a_stranger_is_not_read(guarded: Receiving) -> None:
     """Who brings no token is answered before its body, however long that is."""
-    async with receiving(tmp_path, tokens=BearerTokens(["a-long-secret"])) as running:
-        with socket.create_connection(("127.0.0.1", running.http.address.port)) as stranger:
-            stranger.setblocking(False)
-            loop = asyncio.get_running_loop()
-            head = b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n"
-            await loop.sock_sendall(stranger, head)
-            said = await asyncio.wait_for(loop.sock_recv(stranger, 100), 5)
+    reader, writer = await asyncio.open_connection("127.0.0.1", guarded.http.address.port)
+    writer.write(b"POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n")
+    said = await asyncio.wait_for(reader.readline(), 5)
+    writer.close()
 
     assert said.startswith(b"HTTP/1.1 401")
 
@@ -237,12 +252,27 @@ async def test_refusal_of_a_name_says_what_to_do(tmp_path: Path) -> None:
     assert "BLAMESPAN_HTTP_HOST" in status.message
 
 
-async def test_request_without_a_host_is_answered(tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_request_without_a_host_is_answered(guarded: Receiving) -> None:
     """HTTP/1.0 asks without a Host header, as some probes do; no browser does."""
-    async with receiving(tmp_path) as running:
-        reader, writer = await asyncio.open_connection("127.0.0.1", running.http.address.port)
-        writer.write(b"GET /nowhere HTTP/1.0\r\n\r\n")
-        answer = await asyncio.wait_for(reader.readline(), 5)
-        writer.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", guarded.http.address.port)
+    writer.write(b"GET /nowhere HTTP/1.0\r\n\r\n")
+    answer = await asyncio.wait_for(reader.readline(), 5)
+    writer.close()
 
     assert b"404" in answer
+
+
+@pytest.mark.parametrize(
+    ("host", "client"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_clients_are_told_apart_by_what_they_own(host: str, client: str) -> None:
+    """An IPv4 address is a client, however it is written; of IPv6 a network of 64 bits is."""
+    assert http_server._client_of(host) == client

@@ -13,25 +13,29 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from blamespan_collector.journal import writer as writing
 from blamespan_collector.service import supervisor as supervising
-from blamespan_collector.service.service import Service
+from blamespan_collector.service.service import Service, _warn_of_open_doors
 from blamespan_collector.settings import CollectorSettings, ListenAddress
 from tests.collector import fake_workers
-from tests.collector.fakes import request, run, until
-from tests.collector.receiving import PROTOBUF
+from tests.collector.fakes import until
+from tests.collector.receiving import BODY, PROTOBUF
 
-pytestmark = pytest.mark.usefixtures("installed_tracers")
-HERE = ListenAddress("127.0.0.1", 0)
+pytestmark = pytest.mark.usefixtures("forked_workers")
+HERE, ANYWHERE = ListenAddress("127.0.0.1", 0), ListenAddress("0.0.0.0", 0)
+ADMITTED = {"authorization": "Bearer a-long-secret"}
+OPEN = "--http 0.0.0.0:0 takes spans from anybody who reaches it: set token-file or tls-client-ca"
 
 
 def settings(folder: Path, **others: Any) -> CollectorSettings:
     options = {"grpc": None, "http": HERE, "out": str(folder / "out"), "drain_s": 3.0, "journal": folder / "journal"}
-    options["tracer"] = "first-step"
     return CollectorSettings(**{**options, **others})
 
 
 @asynccontextmanager
-async def serving(chosen: CollectorSettings) -> AsyncIterator[tuple[Service, httpx.AsyncClient]]:
+async def serving(
+    chosen: CollectorSettings, work: Any = fake_workers.steady
+) -> AsyncIterator[tuple[Service, httpx.AsyncClient]]:
     service = Service(chosen)
+    service._supervisor._work = work
     await service.start()
     url = f"http://{service.addresses['http']}"
     try:
@@ -44,10 +48,9 @@ async def serving(chosen: CollectorSettings) -> AsyncIterator[tuple[Service, htt
 async def test_monitor_tells_how_it_is(tmp_path: Path) -> None:
     """Health and readiness need no token, metrics do; with an address of their own they are there and only there."""
     chosen = settings(tmp_path, monitor=HERE, tokens=("a-long-secret",))
-    headers = {"authorization": "Bearer a-long-secret", **PROTOBUF}
     async with serving(chosen) as (service, client):
-        sent = await client.post("/v1/traces", content=request(run(1)).SerializeToString(), headers=headers)
-        elsewhere = await client.get("/metrics", headers=headers)
+        sent = await client.post("/v1/traces", content=BODY, headers={**ADMITTED, **PROTOBUF})
+        elsewhere = await client.get("/metrics", headers=ADMITTED)
         monitor = f"http://{service.addresses['monitor']}"
         answers = [await client.get(f"{monitor}/{path}") for path in ("healthz", "readyz", "metrics")]
         families = {one.name: one.samples for one in text_string_to_metric_families(answers[2].text)}
@@ -64,8 +67,7 @@ async def test_metrics_beside_the_receiver_need_its_token(tmp_path: Path) -> Non
     """On the receiver's own address only probes go without a token."""
     async with serving(settings(tmp_path, tokens=("a-long-secret",))) as (_, client):
         answers = [(await client.get(f"/{path}")).status_code for path in ("healthz", "readyz", "metrics")]
-        headers = {"authorization": "Bearer a-long-secret"}
-        admitted = (await client.get("/metrics", headers=headers)).status_code
+        admitted = (await client.get("/metrics", headers=ADMITTED)).status_code
 
     assert (answers, admitted) == ([200, 200, 401], 200)
 
@@ -86,17 +88,35 @@ async def test_worker_that_dies_again_and_again_is_not_ready(tmp_path: Path, mon
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(supervising, "_CALM_S", 0.3)
     chosen = settings(tmp_path)
-    service = Service(chosen)
-    service._supervisor._work = fake_workers.breaks_until_mended
-    await service.start()
-    async with httpx.AsyncClient(base_url=f"http://{service.addresses['http']}", trust_env=False) as client:
+    async with serving(chosen, fake_workers.breaks_until_mended) as (service, client):
         await until(lambda: service._supervisor.trouble is not None, 60)
         ready = await client.get("/readyz")
-        sent = await client.post("/v1/traces", content=request(run(1)).SerializeToString(), headers=PROTOBUF)
+        sent = await client.post("/v1/traces", content=BODY, headers=PROTOBUF)
         (chosen.journal / "mended").touch()
-        await until(lambda: service._supervisor.trouble is None, 60)
+        await until(lambda: service._supervisor.is_ready and service._supervisor.trouble is None, 60)
         again = await client.get("/readyz")
-    await service.stop()
 
     assert (ready.status_code, sent.status_code, again.status_code) == (503, 200, 200)
     assert "what comes is still taken" in ready.json()["reason"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, []),
+        (
+            {"http": ANYWHERE},
+            ["--http 0.0.0.0:0 is reachable from elsewhere without TLS: set tls-cert and tls-key", OPEN],
+        ),
+        ({"http": ANYWHERE, "tls_cert": Path("cert"), "tls_key": Path("key")}, [OPEN]),
+        ({"http": ANYWHERE, "tls_cert": Path("cert"), "tls_key": Path("key"), "tokens": ("a-long-secret",)}, []),
+        ({"page": ANYWHERE}, ["--page 0.0.0.0:0 shows runs to anybody who reaches it: put a proxy before it"]),
+    ],
+)
+def test_open_doors_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, options: dict[str, Any], said: list[str]
+) -> None:
+    """Who listens to the world without TLS or tokens is told, with what to set; who listens here alone is not."""
+    _warn_of_open_doors(settings(tmp_path, store=tmp_path / "runs.db", **options))
+
+    assert caplog.messages == said

@@ -130,6 +130,7 @@ def test_any_commit_of_the_worker_may_fail(
 def test_worker_whose_disk_fails_says_so_and_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While its commits fail it says that it lives and why nothing is delivered; then all goes on in this process."""
     monkeypatch.setattr(working_on, "_STUCK_AFTER_S", 0.2)
+    monkeypatch.setattr(working_on, "_FAILS_AGAIN_S", 0.5)
     monkeypatch.setattr(working_on, "_TELL_EVERY_S", 0.1)
     monkeypatch.setattr("blamespan_collector.worker.commits._TRY_AGAIN_S", 0.05)
     sink = MemorySink(kinds=frozenset({"traces"}))

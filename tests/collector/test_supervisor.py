@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from blamespan_collector.settings import CollectorSettings
 from blamespan_collector.worker.messages import WorkerMessage
 from tests.collector import fake_workers
 from tests.collector.fakes import until
+
+pytestmark = pytest.mark.usefixtures("forked_workers")
 
 
 def supervisor(folder: Path, work: Any, messages: list[WorkerMessage]) -> Supervisor:
@@ -53,7 +55,6 @@ async def test_dead_worker_is_replaced(tmp_path: Path, monkeypatch: pytest.Monke
     assert (is_ready, here.restarts, here.failed) == (True, 2, None)
 
 
-@pytest.mark.slow
 async def test_worker_that_breaks_again_and_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One death is no trouble; a third in a row is, with what it died of, until a worker stays."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
@@ -116,16 +117,14 @@ async def test_worker_that_gives_up_after_it_worked_is_started_again(
     """Once one has worked, no setting is to blame: what a later one stumbles over may pass, and is said meanwhile."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(supervising, "_TROUBLED_S", 0.0)
-    here = supervisor(tmp_path, fake_workers.gives_up_once, [])
+    troubles: list[str | None] = []
+    settings = CollectorSettings(journal=tmp_path, out="-")
+    here = Supervisor(settings, lambda _: troubles.append(here.trouble), fake_workers.gives_up_once)
     await here.start()
-    await here.until_ready(30)
-    await until(lambda: not here.is_ready, 30)
-    trouble = here.trouble
     await until(lambda: here.restarts == 2 and here.is_ready, 60)
     await here.stop(5)
 
-    assert trouble is not None
-    assert trouble.startswith("no worker has been at work for 0 s (")
+    assert str(troubles[1]).startswith("no worker has been at work for 0 s (")
     assert (here.failed, here.last_words) == (None, fake_workers.LAST_WORDS)
 
 
@@ -133,18 +132,18 @@ async def test_process_that_cannot_be_started_is_tried_again(tmp_path: Path, mon
     """Whatever breaks while a worker is looked after, supervision goes on, and says why there is no worker."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(supervising, "_TROUBLED_S", 0.0)
-    begin = SpawnProcess.start
+    begin = ForkServerProcess.start
     attempts: list[int] = []
     troubles: list[str | None] = []
 
-    def fail_twice(process: SpawnProcess) -> None:
+    def fail_twice(process: ForkServerProcess) -> None:
         attempts.append(1)
         troubles.append(here.trouble)
         if len(attempts) < 3:
             raise OSError(5, "Input/output error")
         begin(process)
 
-    monkeypatch.setattr(SpawnProcess, "start", fail_twice)
+    monkeypatch.setattr(ForkServerProcess, "start", fail_twice)
     here = supervisor(tmp_path, fake_workers.steady, [])
     await here.start()
     is_ready = await here.until_ready(30)
@@ -157,18 +156,19 @@ async def test_process_that_cannot_be_started_is_tried_again(tmp_path: Path, mon
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 async def test_stopped_worker_is_told_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that stands still makes us not ready although it lives, and is replaced after ten ticks."""
+    """A worker that stands still makes us not ready although it lives, and is replaced; one that beats stays."""
     monkeypatch.setattr(supervising, "_FIRST_DELAY_S", 0.01)
-    monkeypatch.setattr(supervising, "_TICK_S", 0.2)
-    monkeypatch.setattr(supervising, "_TROUBLED_S", 0.5)
+    monkeypatch.setattr(supervising, "_TICK_S", 0.1)
+    monkeypatch.setattr(supervising, "_SILENCE_TICKS", 20)
+    monkeypatch.setattr(supervising, "_TROUBLED_S", 0.8)
     messages: list[WorkerMessage] = []
     here = supervisor(tmp_path, fake_workers.beats, messages)
     await here.start()
     await here.until_ready(30)
-    await asyncio.sleep(3)
+    await asyncio.sleep(2.2)
     before = here.trouble, here.restarts
     os.kill(messages[0]["pid"], signal.SIGSTOP)
-    await until(lambda: here.trouble is not None, 5)
+    await until(lambda: here.trouble is not None, 30)
     trouble = here.trouble
     await until(lambda: here.restarts == 1 and here.is_ready, 30)
     await here.stop(5)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -152,27 +149,3 @@ def test_worker_does_not_wait_for_a_large_run_when_it_ends() -> None:
             tracer.attribute(asking("add"))
 
     assert len(errors) == 1
-
-
-PARENT = """
-from blamespan.trace import Agent, MessageActionTrace, Step
-from blamespan_collector.judging.processes import TracerProcesses
-tracer = TracerProcesses("odd", 2)
-print(*(process.pid for process in tracer._processes), flush=True)
-hanging = MessageActionTrace("1", task="hang", steps=(Step(0, "1", "agent"),), agents=(Agent("agent"),))
-tracer.attribute([hanging, hanging])
-"""
-
-
-def test_processes_end_with_who_started_them_whatever_they_are_at() -> None:
-    """After `kill -9` nobody is left, also of those in the middle of a run."""
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    pids = [int(pid) for pid in parent.stdout.readline().split()]
-    assert len(pids) == 2
-    time.sleep(0.3)
-
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.wait()
-    parent.stdout.close()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))

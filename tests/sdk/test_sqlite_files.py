@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -25,7 +26,12 @@ MARK = 0x62_6C_74_74
 
 
 def make_file(path: Path) -> None:
-    with closing(connect(path, pragmas=("journal_mode = WAL",))) as database, transaction(database):
+    with closing(connect(path, pragmas=("journal_mode = WAL",))) as database:
+        fill(database)
+
+
+def fill(database: sqlite3.Connection) -> None:
+    with transaction(database):
         database.execute(f"PRAGMA application_id = {MARK}")
         database.execute("PRAGMA user_version = 3")
         database.execute("CREATE TABLE numbers (number INTEGER)")
@@ -59,6 +65,32 @@ def test_file_says_whose_it_is(tmp_path: Path) -> None:
     assert bears_mark(path, MARK)
     assert not bears_mark(path, MARK + 1)
     assert not bears_mark(tmp_path / "nothing.db", MARK)
+
+
+def test_mark_is_of_one_moment(tmp_path: Path) -> None:
+    """A file that another process marks while we look at it is ours or empty, never something else."""
+    path = tmp_path / "file.db"
+    statements: list[str] = []
+    with closing(connect(path, pragmas=("journal_mode = WAL",))) as other, closing(connect(path)) as database:
+
+        def fill_meanwhile(statement: str) -> None:
+            statements.append(statement)
+            if len(statements) == 2:
+                fill(other)
+
+        database.set_trace_callback(fill_meanwhile)
+
+        assert read_mark(database) in (FileMark(0, 0, 0), FileMark(MARK, 3, 1))
+
+
+def test_file_that_another_writes_is_waited_for_also_to_change_its_mode(tmp_path: Path) -> None:
+    """Programs that begin a file at the same time all can: `journal_mode = WAL` would not wait by itself."""
+    with closing(connect(tmp_path / "file.db")) as other:
+        fill(other)
+        other.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.1, other.execute, ["COMMIT"]).start()
+        with closing(connect(tmp_path / "file.db", pragmas=("journal_mode = WAL",))) as database:
+            assert database.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
 
 
 def test_only_read_is_never_written(tmp_path: Path) -> None:

@@ -114,8 +114,7 @@ def open_to_write(
     connection = sqlite_files.connect(path, busy_s=busy_s)
     try:
         version = _version(connection, path)  # before anything is written: it may be somebody else's file
-        for pragma in (*_PRAGMAS, f"synchronous = {sync}"):
-            connection.execute(f"PRAGMA {pragma}")
+        sqlite_files.set_pragmas(connection, (*_PRAGMAS, f"synchronous = {sync}"), busy_s)
         if version < VERSION:
             _migrate(connection, path)
     except BaseException as error:

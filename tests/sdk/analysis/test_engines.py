@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import psutil
 import pytest
@@ -145,44 +147,41 @@ def test_tracer_on_an_accelerator_stays_here(tmp_path: Path, monkeypatch: pytest
     assert tasks(found) == [f"task {number}" for number in range(1, 13)]
 
 
-def test_abandoned_analysis_leaves_no_process(tmp_path: Path) -> None:
-    """Whoever stops reading stops the workers, whatever they were doing."""
-    folder = archive(tmp_path / "a", [range(1, 30), range(30, 60), range(60, 90)])
+@dataclass
+class Worked:
+    """A worker of an analysis: the process, and its variables that say how many threads compute."""
+
+    process: psutil.Process
+    threads: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def abandoned(tmp_path_factory: pytest.TempPathFactory) -> list[Worked]:
+    """Give the workers of an analysis that nobody read to its end, where nobody said how many threads there are."""
+    folder = archive(tmp_path_factory.mktemp("abandoned") / "a", [range(1, 30), range(30, 60), range(60, 90)])
     before = children()
     engine = LocalEngine(LongestStepTracer(), tracer_for_others(LongestStepTracer()), 2)
-    coming = engine.outcomes(list(pieces([str(folder)])), EVERYTHING)
-    next(coming)
-    workers = children() - before
-
-    coming.close()
-
-    assert workers
-    assert not [worker for worker in workers if worker.is_running()]
-
-
-def test_workers_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each computes with its share of the threads, unless the program was told how many; the program keeps its own."""
-    for name in THREADS:
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    folder = archive(tmp_path / "a", [range(1, 30), range(30, 60)])
-    found = list(pieces([str(folder)]))
-
-    def told() -> list[dict[str, str]]:
-        before = children()
-        sent = tracer_for_others(LongestStepTracer())
-        with closing(LocalEngine(LongestStepTracer(), sent, 2).outcomes(found, ROWS)) as coming:
+    with mock.patch.dict(os.environ):
+        for name in THREADS:
+            os.environ.pop(name, None)
+        keep_to_one_thread()  # which is not the user's word
+        with closing(engine.outcomes(list(pieces([str(folder)])), EVERYTHING)) as coming:
             next(coming)
-            said = [worker.environ() for worker in children() - before]
-        return [{name: one[name] for name in THREADS if name in one} for one in said]
+            found = [(worker, worker.environ()) for worker in children() - before]
+    return [Worked(worker, {name: said[name] for name in THREADS if name in said}) for worker, said in found]
 
+
+def test_abandoned_analysis_leaves_no_process(abandoned: list[Worked]) -> None:
+    """Whoever stops reading stops the workers, whatever they were doing."""
+    assert abandoned
+    assert not [worker for worker in abandoned if worker.process.is_running()]
+
+
+def test_workers_share_the_cores(abandoned: list[Worked]) -> None:
+    """Each computes with its share of the threads."""
     shared = {name: "1" if name == "OPENBLAS_NUM_THREADS" else str(max(1, cores() // 2)) for name in THREADS}
-    keep_to_one_thread()  # which is not the user's word
-    assert [one for one in told() if one != shared] == []
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
-    keep_to_one_thread()
-    assert [one for one in told() if one != {"OMP_NUM_THREADS": "7"}] == []
+
+    assert [worker.threads for worker in abandoned] == [shared] * len(abandoned)
 
 
 def test_tracer_with_other_settings_is_no_worker(tmp_path: Path) -> None:

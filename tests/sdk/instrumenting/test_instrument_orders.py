@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires
 from itertools import product
 from typing import Any
@@ -17,8 +17,8 @@ pytest.importorskip("langgraph")
 
 from langgraph.graph import START, MessagesState, StateGraph
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util._once import Once
 
@@ -254,6 +254,22 @@ def test_programs_random_numbers_stay(program: Callable[[], Program]) -> None:
         states.append(random.getstate())
 
     assert states[0] == states[1]
+
+
+def test_failing_exporter_changes_nothing(program: Callable[[], Program]) -> None:
+    """An exporter that raises is the exporter's problem: the program's run goes on to its end."""
+    attempts: list[int] = []
+
+    class Fails(InMemorySpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            attempts.append(len(spans))
+            raise OSError("no network")
+
+    this = program()
+    instrument(exporter=Fails())
+
+    assert this.arrived() == Counter()
+    assert attempts
 
 
 @pytest.mark.parametrize("is_embedded", [False, True])
