@@ -210,7 +210,7 @@ def test_model_behind_an_endpoint_writes_the_fault(
     monkeypatch: pytest.MonkeyPatch, answer: str, is_written: bool
 ) -> None:
     """With the model as writer the text is its own; where it gives none the run goes on, and `missed` says why."""
-    with served(answer) as endpoint:
+    with served({"say": answer}) as endpoint:
         monkeypatch.setenv("BLAMESPAN_MANIPULATOR_URL", endpoint.url)
         monkeypatch.setenv("BLAMESPAN_MANIPULATOR_MODEL", "small")
         monkeypatch.setattr(manipulator.time, "sleep", lambda _: None)  # between the attempts
