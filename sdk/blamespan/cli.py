@@ -15,6 +15,7 @@ import click
 from blamespan._version import __version__
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.plugins import load_entry, missing_extra, plugins
+from blamespan.variables import mistyped_variables
 
 _COMMANDS = "blamespan.commands"
 """The entry points that offer the commands of the first page."""
@@ -113,6 +114,8 @@ def cli() -> None:
 
     Quick look:  blamespan demo
     """
+    for mistyped in mistyped_variables():
+        click.echo(f"blamespan: {mistyped}", err=True)
 
 
 @click.group(cls=_Commands)
