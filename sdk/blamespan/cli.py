@@ -1,6 +1,7 @@
 """The `blamespan` command and `blamespan lab`: groups of what the installed packages offer.
 
-Exit codes: 0 done, 1 failed, 2 misused. Data goes to stdout, talk to stderr.
+Exit codes, for every command: 0 done; 1 it ran and the answer is no, or it failed; 2 it was asked wrongly, settings
+files and variables included. Data goes to stdout, talk to stderr.
 """
 
 from __future__ import annotations

@@ -112,6 +112,14 @@ def test_certificate_that_is_not_trusted_fails(tmp_path: Path) -> None:
     assert trusted.problems == []
 
 
+def test_store_that_is_a_folder_is_a_problem(tmp_path: Path) -> None:
+    """It can never be a store, and that is one sentence."""
+    (tmp_path / "runs.db").mkdir()
+
+    [problem] = checked(tmp_path).problems
+    assert problem.startswith(f"expected a file for the store of runs that can be written, got '{tmp_path}/runs.db'")
+
+
 def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
     """What it makes to try the journal, the store and the file is taken away; what was there stays."""
     (tmp_path / "old" / "journal").mkdir(parents=True)

@@ -198,8 +198,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
     """Learn a head for steps from people's labels, print what it changes, and write it.
 
     Raises:
-        ConfigError: if there are too few labels.
-        BlamespanError: if the labels or the store cannot be read.
+        BlamespanError: if there are too few labels, or the labels or the store cannot be read.
     """
     from blamespan.labels.people import by_run
     from blamespan_lab.train.step_head import agreed_run, learn_step_head, read_steps
@@ -215,7 +214,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         if (about := [label for label in labels.get(run.trace.trace_id, ()) if label.concerns(run.trace)])
     ]
     if not labelled:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected labels of these {len(runs)} runs, got {sum(map(len, labels.values()))} labels of which none is "
             "about one of them. Were they made of another team? Give the traces that were labelled with --data"
         )
@@ -243,7 +242,8 @@ def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Pa
     """Fit how the embedded verdict and the judge's answer become one, print what it changes, and write it.
 
     Raises:
-        ConfigError: if a variable of the judge is wrong, or fewer labelled failures have an answer than that takes.
+        ConfigError: if a variable of the judge is wrong.
+        UnreadableInput: if fewer labelled failures have an answer than that takes.
     """
     from blamespan_lab.train.judge_head import FEWEST, ask_about, learn_combination
     from blamespan_tracer.alternatives.llm_judge.budget import shared_account
@@ -277,8 +277,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     """Learn a head for outcomes, print how well it tells failed runs from sound ones, and write it.
 
     Raises:
-        ConfigError: if too few outcomes are known.
-        BlamespanError: if the store cannot be read.
+        BlamespanError: if too few outcomes are known, or the store cannot be read.
     """
     require("sklearn", "learn")
     from blamespan.labels.people import by_run
@@ -486,7 +485,7 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     runs = [run for path in paths for run in read_recorded(path) if run.trace.outcome == "succeeded"]
     if not runs:
-        raise ConfigError(f"expected runs that succeeded in {', '.join(map(str, paths))}, got none. Name other files")
+        raise UnreadableInput(f"expected runs that succeeded in {', '.join(paths)}, got none. Name other files")
     verdicts = _attribute(_load_tracer(name), [hide_outcome(run) for run in runs])
     figures = evaluate_clean(verdicts, tracer=name)
     if as_json:
@@ -500,7 +499,7 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
 
 @evaluate.command("checks")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("paths", nargs=-1, required=True, type=_PATH)
 @click.option(
     "--played",
     multiple=True,
@@ -531,7 +530,7 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
     rates = count_broken(corpora)
     n_runs, n_mistakes = sum(rates["runs"].values()), sum(rates["mistakes"].values())
     if not n_runs:
-        raise ConfigError(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
+        raise UnreadableInput(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
     if out is not None:
         write_rates(rates, out)
     if as_json:
@@ -550,7 +549,7 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
 
 
 @evaluate.command("programs")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("paths", nargs=-1, required=True, type=_PATH)
 @click.option("--played", is_flag=True, help="Judge each transcript as AutoGen or LangGraph plays it and records it.")
 @_TRACER
 @_JSON
@@ -577,7 +576,7 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
             files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
             runs = [run for file in files for run in read_recorded(file) if run.faults is not None]
             if not runs:
-                raise ConfigError(
+                raise UnreadableInput(
                     f"expected labelled runs in {str(path)!r}, got none. Name a file or folder that has some"
                 )
             if played:
@@ -617,8 +616,8 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
         for path in paths:
             try:
                 known = read_outcomes([run.trace for run in read_recorded(path)], tracer)
-            except ConfigError as error:
-                raise ConfigError(f"{path}: {error}") from error
+            except UnreadableInput as error:
+                raise UnreadableInput(f"{path}: {error}") from error
             files[Path(path).name.partition(".")[0]] = known
         figures = evaluate_outcomes(files, (40, 100))
     if as_json:
@@ -717,7 +716,7 @@ def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, na
         reason = (
             f"; {misfits} name a step that the run does not have, or one of several runs of a trace" if misfits else ""
         )
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected labels of these runs, got {sum(map(len, labels.values()))} labels of which none fits{reason}. "
             "Give the traces that were labelled, or their results"
         )
@@ -760,14 +759,10 @@ def _read_labels(path: Path) -> list[PersonLabel]:
 
 def _readable_runs(paths: Sequence[str | Path]) -> Iterator[RecordedRun]:
     """Yield the recorded runs of *paths*; print on stderr what cannot be read."""
-    from blamespan.analysis.showing.notices import notice
+    from blamespan.analysis.showing.notices import readable
     from blamespan.analysis.sources import runs_in
 
-    for item in runs_in(paths):
-        if isinstance(item, UnreadableInput):
-            notice(item)
-        else:
-            yield item
+    return readable(runs_in(paths), [])
 
 
 def _load_tracer(name: str) -> Tracer:

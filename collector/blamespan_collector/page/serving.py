@@ -18,7 +18,7 @@ from blamespan_collector.local_runs import embedded_store, local_stores
 from blamespan_collector.page.application import page_application
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.settings import ListenAddress
-from blamespan_collector.store import RunStore, RunWriter
+from blamespan_collector.store import RunQuery, RunStore, RunWriter
 from blamespan_collector.stored_trace import find_stored
 
 _logger = logging.getLogger("blamespan")
@@ -52,6 +52,7 @@ def open_page(trace: str, store: Path | None, port: int, no_browser: bool) -> No
     if trace and (named := store_in(Path(trace))) is not None:
         store, trace = named, ""
     path, trace_id = find_stored(trace, store) if trace else (store or _first_store(), "")
+    RunStore(path).search(RunQuery(limit=1))  # what is wrong with it is said here
     path, run = RunStore(path).path, f"/run/{trace_id}" if trace_id else ""
     server = HttpServer(page_application(RunStore(path), ListenAddress(_HOST, port)), ListenAddress(_HOST, port),
                         flag="--port", what="the page")  # fmt: skip

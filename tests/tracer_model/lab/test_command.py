@@ -99,25 +99,6 @@ def test_tables_are_aligned_and_plain_when_piped(data: Path, benchmark: str, pla
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("lab", "evaluate", "aegis", "--data", "no/such.jsonl"), "got nothing there. Check --data"),
-        (("lab", "evaluate", "who-and-when", "--data", "no/such"), "Give --data the folder"),
-        (("lab", "evaluate", "who-and-when", "--data", ".", "--tracer", "psychic"), "Give --data the folder"),
-        (("lab", "train", "no/such.toml", "--data", "."), "expected a recipe in TOML"),
-    ],
-)
-def test_wrong_paths_are_misuse(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    """Exit code 2, one line that says what was expected, what came and what to do, and no stack."""
-    done = blamespan(*arguments)
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_unreadable_weights_are_a_failure(data: Path, tmp_path: Path) -> None:
     """No misuse: the command was right, the file is not."""
     (tmp_path / "bad.safetensors").write_bytes(b"nothing")

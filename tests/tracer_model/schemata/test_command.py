@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import PersonLabel
 from blamespan.otlp import request_to_json, spans_to_proto
@@ -120,7 +120,7 @@ def test_runs_without_a_confirmed_failure_make_no_schema(tmp_path: Path, file: S
     """A run that nobody says to have failed teaches nothing; the error says how to confirm one."""
     answer = call("add", written(tmp_path / "runs.jsonl", TWIN))
 
-    assert isinstance(answer.exception, ConfigError)
+    assert isinstance(answer.exception, UnreadableInput)
     assert "expected a confirmed failure" in str(answer.exception)
     assert not file.path.exists()
 

@@ -74,6 +74,8 @@ def learn(
         made = make_runs(name, check_name, tasks, kept, recipe, budget, processes=processes, on_progress=on_progress)
         recorded += kept.runs().values()
         said += _own_labels(kept)
+    if not recorded:
+        raise UnreadableInput(f"{', '.join(map(str, runs))}: expected recorded runs to learn from, got none")
     folder.mkdir(parents=True, exist_ok=True)
     on_progress("learning", 0, 1)
     with_fault = {done.trace_id for done in made.done if done.fault is not None} if made is not None else set()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from blamespan.attribution import Attribution, TracerIdentity
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.people import PersonLabel, by_run
 from blamespan.taxonomy import canonical
@@ -147,13 +147,13 @@ def train_team(
         well, badly = _sort_by_hits([*zip(agents, named, strict=True), *zip(kinds, named, strict=True)])
         hits = figures.hits_after if is_better else figures.hits_before
         in_use = {one.run.trace.trace_id: of_one for one, of_one in zip(team.failures, hits, strict=True)}
-    except ConfigError as error:
+    except UnreadableInput as error:
         why_not = str(error)
     outcomes, why_no_outcomes = None, ""
     try:
         outcome_head, outcomes = learn_head(read_outcomes(list(traces.values()), tracer), seed=seed)
         outcome_head.save(folder / OUTCOME_HEAD_FILE)
-    except ConfigError as error:
+    except UnreadableInput as error:
         why_no_outcomes = str(error)
     return Trained(
         courses,

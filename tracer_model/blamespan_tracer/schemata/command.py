@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from blamespan.analysis.showing.legible import counted, printable
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 
@@ -79,6 +79,7 @@ def add_schemata(
 
     Example:  blamespan schemata add traces.jsonl --labels labels.jsonl
     """
+    from blamespan.importing.selection import list_named
     from blamespan.labels.people import by_run
     from blamespan.taxonomy import mode as find_mode
     from blamespan_tracer.schemata.making import SoundSteps
@@ -87,12 +88,13 @@ def add_schemata(
     file.read()
     if mode is not None:
         mode = str(find_mode(mode))
-    runs = _choose(list(_read_runs(traces)), which)
+    refused: list[UnreadableInput] = []
+    runs = list_named(_read_runs(traces, refused), which)
     if step is not None and len(runs) != 1:
         raise ConfigError(f"expected one run beside --step, got {len(runs)}. Choose one with --run NUMBER")
     known_labels = by_run(_read_labels(labels, traces))
     confirmed: list[tuple[MessageActionTrace, int, str, str]] = []
-    offered = [run.trace for run in _read_runs(sound)] if sound else []
+    offered = [run.trace for run in _read_runs(sound, refused)] if sound else []
     sound_runs = [trace for trace in offered if trace.outcome != "failed"]
     if failed := len(offered) - len(sound_runs):
         click.echo(f"blamespan: left out {counted(failed, 'run')} of --sound known to have failed", err=True)
@@ -104,8 +106,9 @@ def add_schemata(
         else:
             confirmed.append((run.trace, *found))
     if not confirmed:
-        raise ConfigError(
-            f"expected a confirmed failure in {', '.join(traces) or 'the store'}, got {len(runs)} runs without one. "
+        raise UnreadableInput(
+            f"expected a confirmed failure in {', '.join(traces) or 'the store'}, got {counted(len(runs), 'run')} "
+            "without one. "
             "Name the step by --run and --step, label it with blamespan annotate, or record the outcome"
         )
     sound_steps = SoundSteps(sound_runs)
@@ -115,7 +118,7 @@ def add_schemata(
         f"refused; held against {counted(len(sound_runs), 'sound run')}; {file.path}",
         err=True,
     )
-    if "made" not in counts and "known" not in counts:
+    if refused or ("made" not in counts and "known" not in counts):
         sys.exit(1)
 
 
@@ -165,7 +168,8 @@ def match_runs(traces: tuple[str, ...], path: Path | None, *, as_json: bool) -> 
     known = file.read()
     if not known:
         raise ConfigError(f"expected schemata in {str(file.path)!r}, got none. Make one with: blamespan schemata add")
-    found = [(run, match_schemata(run.trace, known)) for run in _read_runs(traces)]
+    refused: list[UnreadableInput] = []
+    found = [(run, match_schemata(run.trace, known)) for run in _read_runs(traces, refused)]
     recurrences = Recurrences(known)
     for run, matches in found:
         for match in matches:
@@ -187,6 +191,8 @@ def match_runs(traces: tuple[str, ...], path: Path | None, *, as_json: bool) -> 
                 f"{printable(run.source)}  step {match.step} {agent}  {match.schema.name}  {match.score:.2f}  {said}"
             )
     click.echo(f"blamespan: {n_matched} of {len(found)} runs show a known failure", err=True)
+    if refused:
+        sys.exit(1)
 
 
 def _open(path: Path | None) -> SchemataFile:
@@ -198,26 +204,11 @@ def _open(path: Path | None) -> SchemataFile:
     return SchemataFile(found)
 
 
-def _read_runs(traces: Sequence[str]) -> Iterator[RecordedRun]:
-    """Yield the runs of files, or without any those of the store; what cannot be read is named on stderr."""
+def _read_runs(traces: Sequence[str], refused: list[UnreadableInput]) -> list[RecordedRun]:
+    """Read the runs of files, or without any those of the store; what cannot be read is named on stderr."""
     from blamespan.analysis.sources import runs_in
 
-    for item in runs_in(traces):
-        if isinstance(item, UnreadableInput):
-            notice(item)
-        else:
-            yield item
-
-
-def _choose(runs: Sequence[RecordedRun], which: str | None) -> Sequence[RecordedRun]:
-    from blamespan.importing.selection import is_named
-
-    if which is None:
-        return runs
-    chosen = [run for number, run in enumerate(runs, 1) if is_named(which, number, run.trace)]
-    if len(chosen) != 1:
-        raise ConfigError(f"expected a number from 1 to {len(runs)}, or a trace id, got --run {which!r}")
-    return chosen
+    return list(readable(runs_in(traces), refused))
 
 
 def _read_labels(labels: Path | None, traces: Sequence[str]) -> list[PersonLabel]:

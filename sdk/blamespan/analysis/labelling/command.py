@@ -13,7 +13,7 @@ from rich.console import Console
 from blamespan.analysis.labelling.dialogue import Dialogue, Left
 from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import notice, readable
 from blamespan.analysis.sources import folder_of, runs_in
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
@@ -109,12 +109,8 @@ def _annotate(
 def _from_files(
     sources: Sequence[str], format_name: str | None, tracer: Tracer, refused: list[UnreadableInput]
 ) -> Iterator[tuple[RecordedRun, Attribution]]:
-    for item in runs_in(sources, format_name=format_name):
-        if isinstance(item, UnreadableInput):
-            refused.append(item)
-            notice(item)
-        else:
-            yield item, _judge(item, tracer)
+    for run in readable(runs_in(sources, format_name=format_name), refused):
+        yield run, _judge(run, tracer)
 
 
 def _from_store(store: Path | None, tracer: Tracer) -> tuple[Path, Iterator[tuple[RecordedRun, Attribution]]]:

@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -17,11 +17,11 @@ from blamespan.analysis.showing.claims import claims_as_json, print_answer, read
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.findings import BrokenRule, known_failures_of, rules_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
 from blamespan.attribution import Attribution
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.pipeline import format_error
 from blamespan.plugins import load_part
@@ -113,7 +113,7 @@ def _draw(
     """Draw the one run that is meant, one step of it, or its claims; list the runs where several are there."""
     console = _console()
     try:
-        run = chosen(_readable(found_runs(trace, store, format_name)), which)
+        run = chosen(readable(found_runs(trace, store, format_name), []), which)
     except SeveralRuns as several:
         _list(console, several)
         if not trace and which is None:
@@ -173,15 +173,6 @@ def _console() -> Console:
     if console.is_dumb_terminal:
         console.size = ConsoleDimensions(*shutil.get_terminal_size())  # Rich takes a dumb one to have 80 columns
     return console
-
-
-def _readable(runs: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
-    """Pass on runs; what cannot be read is named on stderr."""
-    for item in runs:
-        if isinstance(item, UnreadableInput):
-            notice(item)
-        else:
-            yield item
 
 
 def _verdict(run: ShownRun, tracer_name: str | None, *, suspects: bool) -> Attribution:

@@ -16,7 +16,7 @@ from typing import cast
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.sources import is_stored_name, runs_in, store_in
 from blamespan.attribution import Attribution
-from blamespan.errors import BlamespanError, UnreadableInput
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
 from blamespan.plugins import load_part
@@ -45,7 +45,7 @@ class ShownRun:
     waits: bool = False
 
 
-class SeveralRuns(BlamespanError):
+class SeveralRuns(ConfigError):
     """There are several runs, and none or no known one was chosen.
 
     Attributes:

@@ -34,7 +34,7 @@ _MOST_NAMED = 20
 
 
 _TOO_MANY_FAILED = 3
-"""Exit code that tells a check in CI from results that could not be read (1) and from misuse (2)."""
+"""Exit code that tells a check in CI from results that cannot be read (1) and from a wrong question (2)."""
 
 
 class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import blamespan
 from blamespan import conventions as words
 from blamespan.cli import cli
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
@@ -189,7 +189,7 @@ def test_train_refuses_labels_of_another_team_with_a_sentence(tmp_path: Path) ->
         cli, ["lab", "train", "--labels", str(tmp_path / "labels.jsonl"), "--data", str(tmp_path / "run.txt")]
     )
 
-    assert isinstance(done.exception, ConfigError | SystemExit)
+    assert isinstance(done.exception, UnreadableInput | SystemExit)
     assert "Were they made of another team?" in str(done.exception) + done.output
 
 

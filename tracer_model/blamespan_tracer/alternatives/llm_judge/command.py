@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.tracers import tracer_options
 
 if TYPE_CHECKING:
@@ -52,11 +52,8 @@ def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants
     settings = JudgeSettings.from_environment(needs_endpoint=not dry_run)
     tracer = JudgeTracer.with_settings(settings)
     has_failed = False
-    for run in runs_in(traces, format_name=format_name):
-        if isinstance(run, UnreadableInput):
-            has_failed = True
-            notice(run)
-            continue
+    refused: list[UnreadableInput] = []
+    for run in readable(runs_in(traces, format_name=format_name), refused):
         if dry_run:
             _print_question(run, tracer, settings, wants_json=wants_json)
         else:
@@ -65,7 +62,7 @@ def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants
             _print_verdict(run, verdict, wants_json=wants_json)
     if not dry_run:
         click.echo(f"blamespan: {tracer.account}", err=True)
-    if has_failed:
+    if refused or has_failed:
         sys.exit(1)
 
 
