@@ -14,27 +14,13 @@ import click
 from blamespan.analysis.showing.legible import printable
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE, LabelsFile
+from blamespan.learnt_files import JUDGE_HEADS, OUTCOME_HEADS, STEP_HEADS, USUAL_COURSE_FILE
 from blamespan.plugins import load_part
 from blamespan_collector.local_runs import default_store
 from blamespan_collector.store import Incident, RunStore, close_incident
 
-OUTCOME_HEADS: Final = "outcomes*.safetensors"
-"""Files of the heads for outcomes beside a store, one for each team: `blamespan lab train --outcomes` writes them."""
-
-STEP_HEADS: Final = "steps*.safetensors"
-"""Likewise of the heads for steps: `blamespan lab train --labels` writes them."""
-
-JUDGE_HEADS: Final = "judge*.safetensors"
-"""Likewise of the combinations with an LLM's answers: `blamespan lab train --labels` writes them where one is set."""
-
-USUAL_COURSE_FILE: Final = "usual.json"
-"""Name of the file in which `blamespan learn` keeps what is usual in sound runs, beside a store."""
-
 _MOST_NAMED: Final = 6
 _MOST_INCIDENTS: Final = 10
-
-SCHEMATA_FILE: Final = "schemata.toml"
-"""Name of the file in which `blamespan schemata` keeps known failures beside a store."""
 
 
 @click.command()

@@ -201,10 +201,10 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         BlamespanError: if there are too few labels, or the labels or the store cannot be read.
     """
     from blamespan.labels.people import by_run
+    from blamespan.learnt_files import STEP_HEAD_FILE
     from blamespan_lab.train.step_head import agreed_run, learn_step_head, read_steps
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.heads import name_for_team
-    from blamespan_tracer.step_head import STEP_HEAD_FILE
 
     runs, folder = _runs_to_learn_from(data)
     labels = by_run(_read_labels(_find_labels(labels_file, folder)))
@@ -245,9 +245,9 @@ def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Pa
         ConfigError: if a variable of the judge is wrong.
         UnreadableInput: if fewer labelled failures have an answer than that takes.
     """
+    from blamespan.learnt_files import JUDGE_HEAD_FILE
     from blamespan_lab.train.judge_head import FEWEST, ask_about, learn_combination
     from blamespan_tracer.alternatives.llm_judge.budget import shared_account
-    from blamespan_tracer.alternatives.llm_judge.combination import JUDGE_HEAD_FILE
     from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
     from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
     from blamespan_tracer.auto.tracer import AutoTracer
@@ -281,10 +281,10 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     """
     require("sklearn", "learn")
     from blamespan.labels.people import by_run
+    from blamespan.learnt_files import OUTCOME_HEAD_FILE
     from blamespan_lab.train.outcome_head import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.heads import name_for_team
-    from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 
     runs, folder = _runs_to_learn_from(data)
     if data is None and (folder / LABELS_FILE).exists():

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blamespan.learning import LearnSettings
+from blamespan.learnt_files import OUTCOME_HEAD_FILE, STEP_HEAD_FILE, USUAL_COURSE_FILE
 from blamespan_lab.learn.campaign import Made, total_cost
 from blamespan_lab.learn.training import Trained
-from blamespan_tracer.checks.usual_course import FEWEST_RUNS, USUAL_COURSE_FILE
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
-from blamespan_tracer.step_head import STEP_HEAD_FILE
+from blamespan_tracer.checks.usual_course import FEWEST_RUNS
 
 if TYPE_CHECKING:
     from blamespan_lab.learn.language_model import TaughtModel

@@ -19,6 +19,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, read_labels
 from blamespan.labels.people import PersonLabel
 from blamespan.learning import LearnSettings, Learnt, Progress
+from blamespan.learnt_files import OUTCOME_HEAD_FILE, STEP_HEAD_FILE, USUAL_COURSE_FILE
 from blamespan.plugins import load_part, require
 from blamespan_lab.learn.campaign import BY, Budget, Campaign, Made, cost_of
 from blamespan_lab.learn.folder import LearnFolder
@@ -28,10 +29,10 @@ from blamespan_lab.learn.worker import CleanRun, RecordedTrial, open_worker
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
-from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, UsualCourses
+from blamespan_tracer.checks.usual_course import UsualCourses
 from blamespan_tracer.heads import name_for_team
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE, OutcomeHead
-from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+from blamespan_tracer.outcome_head import OutcomeHead
+from blamespan_tracer.step_head import StepHead
 
 if TYPE_CHECKING:
     from blamespan_lab.learn.language_model import TaughtModel

@@ -13,6 +13,7 @@ from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.people import PersonLabel, by_run
+from blamespan.learnt_files import OUTCOME_HEAD_FILE, STEP_HEAD_FILE, USUAL_COURSE_FILE
 from blamespan.taxonomy import canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.recorded_runs import group_by_task
@@ -32,14 +33,8 @@ from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.checks import CHECKS
-from blamespan_tracer.checks.usual_course import (
-    USUAL_COURSE_FILE,
-    UsualCourses,
-    learn_usual_courses,
-)
+from blamespan_tracer.checks.usual_course import UsualCourses, learn_usual_courses
 from blamespan_tracer.heads import list_agents
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
-from blamespan_tracer.step_head import STEP_HEAD_FILE
 
 _FOLDS = 5
 _WELL_KNOWN = 0.8

@@ -20,12 +20,10 @@ from typing import Final, cast
 
 from blamespan.appending import hold_lock, sync_folder
 from blamespan.errors import BlamespanError, ConfigError
+from blamespan.learnt_files import SCHEMATA_FILE
 from blamespan.plugins import load_part
 from blamespan.strict_tables import refuse_unknown_keys
 from blamespan_tracer.schemata.schema import ErrorSchema, SeenFailure, Signature, read_schema
-
-SCHEMATA_FILE: Final = "schemata.toml"
-"""Name of the file beside the collector's store, where nobody says another."""
 
 SCHEMATA_VARIABLE: Final = "BLAMESPAN_SCHEMATA"
 """Environment variable: the file; `none` for none."""

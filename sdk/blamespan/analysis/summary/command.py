@@ -246,7 +246,6 @@ def _warn(summary: Summary, periods: Periods | None, versions: Versions | None) 
         )
     if periods is not None and summary.outside == summary.runs:
         click.echo(
-            "blamespan: no run says when it began, or all began after both periods: nothing is compared. "
-            "Results of an older version do not say; make them again with: blamespan analyze TRACES --json",
+            "blamespan: no run says when it began, or all began after both periods: nothing is compared",
             err=True,
         )

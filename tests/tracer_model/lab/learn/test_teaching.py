@@ -17,6 +17,7 @@ from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
 from blamespan.learning import LearnSettings
+from blamespan.learnt_files import STEP_HEAD_FILE
 from blamespan.spans import Span
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan.tracers import load_tracer
@@ -29,7 +30,7 @@ from blamespan_lab.learn.teaching import _put_into_use, read_tasks
 from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import WrittenFault
 from blamespan_tracer.heads import name_for_team
-from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+from blamespan_tracer.step_head import StepHead
 from tests.sdk.builders import span
 from tests.tracer_model.schemata.test_command import written
 
