@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE, LabelsFile
 from blamespan.learnt_files import JUDGE_HEADS, OUTCOME_HEADS, STEP_HEADS, USUAL_COURSE_FILE
@@ -47,7 +47,7 @@ def status(store: Path | None, closed: str | None, *, as_json: bool) -> None:
     click.echo(f"incidents     {incidents or 'none'}")
     for incident in document["incidents"]["open"][:_MOST_INCIDENTS]:
         name = printable(" ".join(part for part in (incident["service"], incident["likeness"]) if part))
-        click.echo(f"  {incident['id']}  {incident['runs']:>6} runs, last {incident['last'][:16]}  {name}")
+        click.echo(f"  {incident['id']}  {counted(incident['runs'], 'run'):>11}, last {incident['last'][:16]}  {name}")
     refused = f", {document['unreadable_labels']} unreadable lines" if document["unreadable_labels"] else ""
     click.echo(f"labels        {document['labels']} in {LABELS_FILE}{refused}")
     how = "blamespan learn finds it in 20 sound runs"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from autogen_agentchat.base import Handoff
 from autogen_agentchat.conditions import HandoffTermination, MaxMessageTermination
 from autogen_agentchat.messages import HandoffMessage
 from autogen_agentchat.teams import Swarm
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from blamespan import conventions as words
 from blamespan.spans import Span
@@ -52,11 +55,13 @@ async def test_team_that_was_answered_goes_on(recorder: SpanRecorder) -> None:
     assert relations(second) == [(first.span_id, "continues")]
 
 
-async def test_reset_team_begins_anew(recorder: SpanRecorder) -> None:
-    """After `reset()` the next run goes on from none, and neither does the run after one that was answered."""
+@pytest.mark.parametrize("is_suppressed", [False, True], ids=["recorded", "while instrumentation is suppressed"])
+async def test_reset_team_begins_anew(recorder: SpanRecorder, is_suppressed: bool) -> None:
+    """After `reset()` the next run goes on from none, also where instrumentation is suppressed meanwhile."""
     team = asking_team()
     await team.run(task="What is 12 * 3?")
-    await team.reset()
+    with suppress_instrumentation() if is_suppressed else nullcontext():
+        await team.reset()
     await team.run(task="Something else?")
 
     assert relations(named(recorder, "invoke_workflow desk")[1]) == []

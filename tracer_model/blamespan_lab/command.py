@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from blamespan.analysis.showing.legible import counted
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
@@ -114,7 +115,7 @@ def _train_lexical(path: Path, data: Path, out: Path, seed: int | None, _: int |
     recipe = recipe if seed is None else replace(recipe, seed=seed)
     trained = train_lexical(recipe, data, out)
     held_out = trained.held_out
-    click.echo(f"held out     {held_out.n} runs of {recipe.data.held_out_percent} % of the questions")
+    click.echo(f"held out     {counted(held_out.n, 'run')} of {recipe.data.held_out_percent} % of the questions")
     click.echo(f"pair F1      {held_out.pair_f1:.1f} %")
     click.echo(f"agent F1     {held_out.agent_f1:.1f} %")
     click.echo(f"mode F1      {held_out.mode_f1:.1f} %")
@@ -141,7 +142,7 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | No
         }
         for subset, figures in rows.items():
             click.echo(
-                f"{title.replace('_', ' ')} {subset}, {figures['n']} runs: step {figures['step']:.1f} %, "
+                f"{title.replace('_', ' ')} {subset}, {counted(figures['n'], 'run')}: step {figures['step']:.1f} %, "
                 f"agent {figures['agent']:.1f} %, top 3 {figures['top3']:.1f} %"
             )
     log["by_labels"] = {subset: list(map(asdict, curve)) for subset, curve in trained.by_labels.items()}
@@ -174,7 +175,7 @@ def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, u
             f"{trained.reward_of_chance:.3f}; {trained.constant_groups:.0%} of the groups taught nothing"
         )
     if trained.left_out:
-        click.echo(f"left out     {trained.left_out} runs do not fit into {recipe.data.context} tokens")
+        click.echo(f"left out     {counted(trained.left_out, 'run')} longer than {recipe.data.context} tokens")
     click.echo(
         f"held out     {figures.n} failed runs: step {figures.step:.1f} %, chance {figures.chance:.1f} %; agent "
         f"{figures.agent:.1f} %"
@@ -492,7 +493,7 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
         click.echo(json.dumps(figures))
         return
     low, high = figures["false_alarms_ci"]
-    click.echo(f"{figures['n']} runs that succeeded, {name}: {figures['abstained']} without a verdict")
+    click.echo(f"{counted(figures['n'], 'run')} that succeeded, {name}: {figures['abstained']} without a verdict")
     click.echo(f"false alarms {figures['false_alarms']:.1f} % ({low:.1f} to {high:.1f})")
     if figures["failure_score"] is not None:
         click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
@@ -536,8 +537,10 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
     if as_json:
         click.echo(json.dumps(rates))
         return
-    click.echo(f"{n_runs} sound runs: {', '.join(f'{corpus} {n}' for corpus, n in rates['runs'].items())}")
-    click.echo(f"{n_mistakes} mistakes: {', '.join(f'{corpus} {n}' for corpus, n in rates['mistakes'].items())}")
+    click.echo(f"{counted(n_runs, 'sound run')}: {', '.join(f'{corpus} {n}' for corpus, n in rates['runs'].items())}")
+    click.echo(
+        f"{counted(n_mistakes, 'mistake')}: {', '.join(f'{corpus} {n}' for corpus, n in rates['mistakes'].items())}"
+    )
     weights = weigh(rates)
     for name, broken in rates["broken"].items():
         by_corpus = ", ".join(f"{corpus} {n}" for corpus, n in broken.items())
@@ -716,8 +719,9 @@ def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, na
         reason = (
             f"; {misfits} name a step that the run does not have, or one of several runs of a trace" if misfits else ""
         )
+        said = counted(sum(map(len, labels.values())), "label")
         raise UnreadableInput(
-            f"expected labels of these runs, got {sum(map(len, labels.values()))} labels of which none fits{reason}. "
+            f"expected labels of these runs, got {said} of which none fits{reason}. "
             "Give the traces that were labelled, or their results"
         )
     unmatched = {judge: joined[judge].count_unmatched(labels) for judge in figures}

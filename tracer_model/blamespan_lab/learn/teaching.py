@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.sources import runs_in
 from blamespan.cores import cores
 from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput
@@ -131,11 +132,13 @@ def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: 
     at_once = settings.processes or cores()
     money = f", ${most * cost.usd:,.2f}" if cost.usd else ""
     plan = [
-        f"first task  {how}; {', '.join(trial.run.agents) or 'no agent was seen'}; {calls} model calls",
-        f"plan        {len(tasks)} tasks clean, at most {budget} runs with a fault, two replays of each failure",
+        f"first task  {how}; {', '.join(trial.run.agents) or 'no agent was seen'}; {counted(calls, 'model call')}",
+        f"plan        {counted(len(tasks), 'task')} clean, at most {counted(budget, 'run')} with a fault, two replays "
+        "of each failure",
         f"tools       {tools}",
-        f"price       at most {most} runs, {most * calls:,} model calls, {most * tokens:,} tokens{money}, "
-        f"{most * took_s / at_once / 60:.1f} min with {at_once} processes",
+        f"price       at most {counted(most, 'run')}, {counted(most * calls, 'model call')}, "
+        f"{counted(most * tokens, 'token')}{money}, "
+        f"{most * took_s / at_once / 60:.1f} min with {counted(at_once, 'process', 'processes')}",
     ]
     if settings.model is not None:
         from blamespan_lab.learn.language_model import describe_plan

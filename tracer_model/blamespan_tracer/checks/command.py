@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.analysis.showing.notices import readable
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def _print_run(run: RecordedRun, results: list[CheckResult], *, every: bool) -> 
     shown = [result for result in results if every or result.outcome == "fail"]
     n_broken = len({result.check.name for result in results if result.outcome == "fail"})
     n_checks = len({result.check.name for result in results})
-    click.echo(f"{printable(run.source)}   {len(run.trace.steps)} steps   {n_broken} of {n_checks} checks broken")
+    click.echo(
+        f"{printable(run.source)}   {counted(len(run.trace.steps), 'step')}   {n_broken} of {n_checks} checks broken"
+    )
     for result in sorted(shown, key=lambda result: -1 if result.step is None else result.step):
         step = "   -" if result.step is None else f"{result.step:4}"
         agent = "" if result.step is None else run.trace.steps[result.step].agent

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from blamespan.analysis.labelling.dialogue import Dialogue, Left
 from blamespan.analysis.outcomes import attribute_recorded
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.analysis.showing.notices import notice, readable
 from blamespan.analysis.sources import folder_of, runs_in
 from blamespan.attribution import Attribution
@@ -103,7 +103,7 @@ def _annotate(
         if ended.args:
             notice(ended)
     before = f", {passed} were labelled before" if passed else ""
-    click.echo(f"blamespan: {labelled} labels added to {file.path}{before}", err=True)
+    click.echo(f"blamespan: {counted(labelled, 'label')} added to {file.path}{before}", err=True)
 
 
 def _from_files(

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from blamespan.analysis.analyze import analyze
 from blamespan.analysis.results.rows import read_rows
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import is_stored_name, store_in
 from blamespan.analysis.summary.change import Periods, Versions
@@ -135,7 +136,9 @@ def summary(
         print_summary(Console(), summed_up, every=every)
     _warn(summed_up, periods, versions)
     if refused:
-        click.echo(f"blamespan: {summed_up.runs} results summed up, {len(refused)} could not be read", err=True)
+        click.echo(
+            f"blamespan: {counted(summed_up.runs, 'result')} summed up, {len(refused)} could not be read", err=True
+        )
         sys.exit(1)
     if exceeded := _check_limits(summed_up, most_percent, fails_if_worse=fails_if_worse):
         click.echo(f"blamespan: {exceeded}", err=True)

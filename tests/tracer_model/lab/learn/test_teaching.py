@@ -166,7 +166,7 @@ def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
 
     assert trained.unused == 7
     assert "expected at least 8 labelled failures" in lines[2]
-    assert "7 labels are about other runs: were they made of another team?" in lines[6]
+    assert "7 labels about other runs: made of another team?" in lines[6]
 
 
 @pytest.mark.parametrize("others", [0, 2])
@@ -214,7 +214,7 @@ def test_report_says_what_is_few(taught: tuple[Path, Trained], tmp_path: Path) -
     assert len(lines) == 7
     assert "at the step the fault was put into in 9 of 9" in lines[0]
     assert "14 runs, 36 model calls" in lines[5]
-    assert "To add: tasks; 5 are few" in lines[6]
+    assert "To add: tasks; 5 tasks will not do" in lines[6]
     assert lines[6].startswith("use       nothing: it is not measurably better")
     assert "One agent: it is always to blame" in more[6]
     assert "answers otherwise each time" in restless[0]

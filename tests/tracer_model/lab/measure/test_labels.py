@@ -214,7 +214,7 @@ def test_command_prints_figures_of_results(tmp_path: Path) -> None:
     plain, document = CliRunner().invoke(cli, asked), CliRunner().invoke(cli, [*asked, "--json"])
 
     assert "too few" in plain.stdout
-    assert "1 labels are of other runs" in plain.stderr
+    assert "1 label of other runs" in plain.stderr
     found = json.loads(document.stdout)["fixed 1"]
     assert (found["n"], found["step"]["percent"], found["of_other_runs"]) == (2, 50, 1)
 
@@ -229,7 +229,7 @@ def test_labels_of_nothing_here_are_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["lab", "evaluate", "labels", str(results), "--labels", str(file.path)])
 
     assert isinstance(result.exception, UnreadableInput)
-    assert "got 1 labels of which none fits" in str(result.exception)
+    assert "got 1 label of which none fits" in str(result.exception)
 
 
 def test_opinion_without_a_step_says_nothing_of_steps() -> None:

@@ -60,7 +60,7 @@ def test_name_of_a_file_is_no_markup(tmp_path: Path) -> None:
 
     shown = run(path)
 
-    assert "[bold]a[x].jsonl, 1 runs" in shown
+    assert "[bold]a[x].jsonl, 1 run," in shown
     assert "random " in shown
 
 

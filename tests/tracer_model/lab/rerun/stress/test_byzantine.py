@@ -166,5 +166,5 @@ def test_table_shows_counts_beside_chance_and_the_largest_k() -> None:
 
     assert "50 (9-91) of 2" in text
     assert "100 (21-100) of 1" in text
-    assert "[bold]team: 2 runs say nothing" in text
+    assert "[bold]team: 2 runs without an answer" in text
     assert "collude" not in text
