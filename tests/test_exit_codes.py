@@ -84,7 +84,7 @@ FAILED: Final = {
     "lab replay": "nothing.jsonl team:make --step 0 --with 36",
     "lab train": "--outcomes --data run.jsonl",
     "learn": "--runs folder",
-    "open": "--store nothing.db --no-browser",
+    "open": "nothing.db --no-browser",
     "schemata add": "run.jsonl --step 1",
     "schemata match": "nothing.jsonl --file known.toml",
     "show": "nothing.jsonl",

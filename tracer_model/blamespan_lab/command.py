@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -53,7 +53,6 @@ _BATCH_RUNS = 50
 @click.option(
     "--out", type=_PATH, help="Run directory, below runs/ by default; without a recipe the folder, beside the store."
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
 @click.option(
     "--updates", type=click.IntRange(min=1), help="Language models: of each stage, to see that it starts and fits."
 )
@@ -62,7 +61,6 @@ def train(
     data: Path | None,
     labels: Path | None,
     out: Path | None,
-    seed: int | None,
     updates: int | None,
     *,
     outcomes: bool,
@@ -81,7 +79,7 @@ def train(
 
     if outcomes and recipe is None:
         with log_to_stderr("learning outcomes"):
-            _learn_outcomes(data, labels, out, seed or 0)
+            _learn_outcomes(data, labels, out)
         return
     if outcomes or (recipe is None) == (labels is None):
         raise ConfigError(
@@ -89,7 +87,7 @@ def train(
         )
     if labels is not None:
         with log_to_stderr("learning from labels"):
-            _learn_steps(labels, data, out, seed or 0)
+            _learn_steps(labels, data, out)
         return
     assert recipe is not None
     path = find_recipe(recipe, RECIPES)
@@ -103,16 +101,15 @@ def train(
     if data is None:
         raise ConfigError("expected --data FOLDER, got none. It holds the files that the recipe names")
     with log_to_stderr(f"training {path.stem}"):
-        _TRAIN[model](path, data, out or _run_folder(path.stem), seed, updates)
+        _TRAIN[model](path, data, out or _run_folder(path.stem), updates)
 
 
-def _train_lexical(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
+def _train_lexical(path: Path, data: Path, out: Path, _: int | None) -> None:
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
     from blamespan_lab.train.lexical import LexicalRecipe, train_lexical
 
     recipe = read_recipe(LexicalRecipe, path, RECIPES)
-    recipe = recipe if seed is None else replace(recipe, seed=seed)
     trained = train_lexical(recipe, data, out)
     held_out = trained.held_out
     click.echo(f"held out     {counted(held_out.n, 'run')} of {recipe.data.held_out_percent} % of the questions")
@@ -126,14 +123,13 @@ def _train_lexical(path: Path, data: Path, out: Path, seed: int | None, _: int |
     )
 
 
-def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
+def _train_auto(path: Path, data: Path, out: Path, _: int | None) -> None:
     from blamespan_lab.measure.who_and_when import evaluate_subset
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
     from blamespan_lab.train.auto import AutoRecipe, train_auto
 
     recipe = read_recipe(AutoRecipe, path, RECIPES)
-    recipe = recipe if seed is None else replace(recipe, seed=seed)
     trained = train_auto(recipe, path.parent, data, out)
     log: dict[str, object] = {"recipe": asdict(recipe), "digest": trained.digest}
     for title, verdicts in (("cross_fitted", trained.cross_fitted), ("left_out", trained.left_out)):
@@ -156,7 +152,7 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | No
     click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
 
 
-def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
+def _train_language_model(path: Path, data: Path, out: Path, updates: int | None) -> None:
     """Train a language model; *updates* replaces those of each stage, to see that it starts, and what it takes."""
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
@@ -166,7 +162,7 @@ def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, u
     if updates is not None:
         grpo = replace(recipe.grpo, updates=updates if recipe.grpo.updates else 0)
         recipe = replace(recipe, sft=replace(recipe.sft, updates=updates), grpo=grpo)
-    trained = train_language_model(recipe if seed is None else replace(recipe, seed=seed), data, out)
+    trained = train_language_model(recipe, data, out)
     figures = trained.held_out
     click.echo(f"SFT          loss {trained.loss[0]:.3f} to {trained.loss[1]:.3f}, first and last fifth of the updates")
     if recipe.grpo.updates:
@@ -187,7 +183,7 @@ def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, u
     click.echo(f"use it       {use}")
 
 
-_TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None, int | None], None]] = {
+_TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None], None]] = {
     "auto": _train_auto,
     "language-model": _train_language_model,
     "lexical": _train_lexical,
@@ -195,7 +191,7 @@ _TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None, int | None], None]]
 """Trains by a recipe, prints its figures, and writes a run directory, by the recipe's `model`."""
 
 
-def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: int) -> None:
+def _learn_steps(labels_file: Path, data: Path | None, out: Path | None) -> None:
     """Learn a head for steps from people's labels, print what it changes, and write it.
 
     Raises:
@@ -220,7 +216,7 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
             "about one of them. Were they made of another team? Give the traces that were labelled with --data"
         )
     agreed = [known for run, about in labelled if (known := agreed_run(run, about)) is not None]
-    head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()), seed=seed)
+    head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()))
     named = name_for_team(STEP_HEAD_FILE, head.figures["agents"]) if data is None else STEP_HEAD_FILE
     path = (out or folder) / named
     digest = head.save(path)
@@ -236,10 +232,10 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
     click.echo(f"written   {path} ({digest})")
     _say_whether_used(path, is_better=head.is_better, is_in_store=data is None and out is None)
     if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip():
-        _learn_combination(agreed, None if data is None and out is None else path.parent, folder, seed)
+        _learn_combination(agreed, None if data is None and out is None else path.parent, folder)
 
 
-def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Path, seed: int) -> None:
+def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Path) -> None:
     """Fit how the embedded verdict and the judge's answer become one, print what it changes, and write it.
 
     Raises:
@@ -262,7 +258,7 @@ def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Pa
     tracer = JudgeTracer(replace(JudgeSettings.from_environment(), account=shared_account()), AutoTracer.bundled())
     asked = ask_about(runs, tracer)
     click.echo(f"judge     {tracer.account}")
-    head, figures = learn_combination(asked, seed=seed)
+    head, figures = learn_combination(asked)
     named = name_for_team(JUDGE_HEAD_FILE, head.figures["agents"]) if out is None else JUDGE_HEAD_FILE
     path = (folder if out is None else out) / named
     digest = head.save(path)
@@ -274,7 +270,7 @@ def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Pa
     _say_whether_used(path, is_better=head.is_better, is_in_store=out is None)
 
 
-def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None, seed: int) -> None:
+def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None) -> None:
     """Learn a head for outcomes, print how well it tells failed runs from sound ones, and write it.
 
     Raises:
@@ -294,7 +290,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     known = read_outcomes(
         [apply_labels(run.trace, labels.get(run.trace.trace_id, ())) for run in runs], AutoTracer.bundled()
     )
-    head, figures = learn_head(known, seed=seed)
+    head, figures = learn_head(known)
     team = head.figures["agents"]
     path = (out or folder) / (name_for_team(OUTCOME_HEAD_FILE, team) if data is None else OUTCOME_HEAD_FILE)
     digest = head.save(path)
@@ -443,10 +439,9 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
 @evaluate.command("generated")
 @click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate` made.")
-@click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="all", show_default=True)
 @_TRACER
 @_JSON
-def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"], name: str, *, as_json: bool) -> None:
+def evaluate_on_generated(data: Path, name: str, *, as_json: bool) -> None:
     """Score decisive steps, agents, modes and false alarms on a generated corpus.
 
     The tracer is not told that a sound run succeeded.
@@ -461,7 +456,7 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
     with log_to_stderr("evaluating on a generated corpus"):
         tracer = _load_tracer(name)
-        runs = list(read_corpus(data, side))
+        runs = list(read_corpus(data))
         asked = [hide_outcome(run) if run.trace.outcome == "succeeded" else run for run in runs]
         figures = evaluate_generated(runs, _attribute(tracer, asked))
     if as_json:
@@ -507,19 +502,18 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
     type=click.Path(path_type=Path, exists=True),
     help="Transcripts that AutoGen or LangGraph plays and records.",
 )
-@click.option("--out", type=_PATH, help="Write the counts to this file, as `weights/check_rates.json` has them.")
 @_JSON
-def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
+def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], *, as_json: bool) -> None:
     """Count how many sound runs and labelled mistakes of PATHS, of any format, break each bundled check.
 
     A run is sound if it succeeded or is labelled as free of errors. A check that at most 1 % of them break, and at most
     1 % of the played ones, raises the alarm of the tracer `auto` by itself. Recordings of others seldom say what agents
     were given; played ones do. What a broken check says of a step, its weight, is how much more often it is broken
-    where a mistake is labelled than in sound runs.
+    where a mistake is labelled than in sound runs. What --json prints is what `weights/check_rates.json` holds.
 
     Example:  blamespan lab evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
     """
-    from blamespan_lab.measure.check_rates import count_broken, write_rates
+    from blamespan_lab.measure.check_rates import count_broken
     from blamespan_lab.recorded_runs import read_recorded
     from blamespan_tracer.checks.alarms import PLAYED, weigh
 
@@ -532,8 +526,6 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
     n_runs, n_mistakes = sum(rates["runs"].values()), sum(rates["mistakes"].values())
     if not n_runs:
         raise UnreadableInput(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
-    if out is not None:
-        write_rates(rates, out)
     if as_json:
         click.echo(json.dumps(rates))
         return
@@ -638,10 +630,9 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
     show_default=True,
     help="Held-out kinds in held-out sources; other kinds in these; other kinds, or every one, in other sources; all.",
 )
-@click.option("--most", type=click.IntRange(min=1), help="Measure on this many pairs, spread over all.")
 @_TRACER
 @_JSON
-def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as_json: bool) -> None:
+def evaluate_on_pairs(data: Path, side: Side, name: str, *, as_json: bool) -> None:
     """Measure whether the blame follows a mistake that was put into one step, and leaves where its source agrees.
 
     One mistake is also moved from one agent to another: `moved` is how often the blame follows to both. The tracer is
@@ -659,8 +650,6 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
     with log_to_stderr("evaluating on pairs"):
         tracer = _load_tracer(name)
         pairs = list(read_pairs(data, side))
-        if most is not None and most < len(pairs):
-            pairs = [pairs[index * len(pairs) // most] for index in range(most)]
         runs = [hide_outcome(run) for run in runs_of_pairs(pairs)]
         figures = evaluate_pairs(pairs, join_verdicts(pairs, runs, _attribute(tracer, runs)))
         moves = list_moves(pairs)

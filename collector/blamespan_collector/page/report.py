@@ -49,9 +49,7 @@ class _Reported:
     document: Markup
 
 
-def write_report(
-    source: str, which: str | None, out: Path, *, format_name: str | None, tracer_name: str | None
-) -> None:
+def write_report(source: str, which: str | None, out: Path, *, tracer_name: str | None) -> None:
     """Write the recorded runs in *source*, with who is to blame, as one HTML file that needs nothing else.
 
     What cannot be read is named on stderr, the others are still written, and the process ends with 1.
@@ -60,7 +58,6 @@ def write_report(
         source: As for `blamespan analyze`: a file, folder or pattern, a stored run, or empty for all stored runs.
         which: Of several runs this one alone: its number, from 1, or its trace id.
         out: The file to write.
-        format_name: Of files.
         tracer_name: Who says who is to blame; None for the default tracer.
 
     Raises:
@@ -68,7 +65,7 @@ def write_report(
         ConfigError: if *which* names none, or the file cannot be written.
     """
     refused: list[UnreadableInput] = []
-    runs = list(readable(runs_in([source] if source else [], format_name=format_name), refused))
+    runs = list(readable(runs_in([source] if source else []), refused))
     if not runs:
         raise UnreadableInput(f"{source or 'the store'}: expected recorded runs, got none. Check the path")
     runs = list_named(runs, which)

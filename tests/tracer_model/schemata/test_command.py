@@ -65,12 +65,12 @@ def test_failure_is_added_found_again_and_counted(tmp_path: Path, file: Schemata
     """A named step becomes a schema; later runs are the second and third time, a sound one is none."""
     runs = written(tmp_path / "runs.jsonl", FIRST, SECOND, THIRD, TWIN, LATE)
 
-    added = call("add", runs, "--run", 1, "--step", 3, "--mode", "blamespan:X3", "--title", "copied wrongly")
+    added = call("add", runs, "--run", 1, "--step", 3, "--title", "copied wrongly")
     matched = [json.loads(line) for line in call("match", runs, "--json").stdout.splitlines()]
 
     assert added.exit_code == 0
     assert [(schema.name, schema.title, schema.seen[0].by) for schema in file.read()] == [
-        ("researcher-evidence-misread", "copied wrongly", "user")
+        ("researcher-message", "copied wrongly", "user")
     ]
     assert [[one["step"] for one in run["matches"]] for run in matched] == [[3], [3], [3], [], [3]]
     assert [one["recurrence"] for run in matched for one in run["matches"]] == [

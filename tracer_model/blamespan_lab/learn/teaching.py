@@ -62,7 +62,7 @@ def learn(
 
         open_language_model(settings.model)  # what is wrong with it is said before a run is spent
     began_s = time.monotonic()
-    name, check_name, runs, seed = _name_of(program), _name_of(check), settings.runs, settings.seed
+    name, check_name, runs = _name_of(program), _name_of(check), settings.runs
     if name is None and not runs:
         raise ConfigError("expected a program as module:factory, or recorded runs, got neither. Name one of them")
     recorded, said = list(_read_recorded(runs)), _read_said(settings.labels, runs)
@@ -70,7 +70,7 @@ def learn(
     folder = Path(settings.out) if settings.out is not None else default
     made: Made | None = None
     if name is not None:
-        recipe = make_recipe(seed=seed, timeout_s=settings.timeout_s, writer=settings.writer)
+        recipe = make_recipe(timeout_s=settings.timeout_s, writer=settings.writer)
         kept = LearnFolder(folder, _identity(name, check_name, tasks, recipe))
         budget, processes = Budget.of(settings), settings.processes
         made = make_runs(name, check_name, tasks, kept, recipe, budget, processes=processes, on_progress=on_progress)
@@ -81,7 +81,7 @@ def learn(
     folder.mkdir(parents=True, exist_ok=True)
     on_progress("learning", 0, 1)
     with_fault = {done.trace_id for done in made.done if done.fault is not None} if made is not None else set()
-    trained = train_team(recorded, said, folder, with_fault=with_fault, seed=seed)
+    trained = train_team(recorded, said, folder, with_fault=with_fault)
     on_progress("learning", 1, 1)
     worth = {
         USUAL_COURSE_FILE: bool(trained.courses.teams),
@@ -90,18 +90,18 @@ def learn(
     }
     better = [name for name, is_better in worth.items() if is_better]
     place = _put_into_use(folder, better) if settings.use and better else None
-    taught = _teach(settings.model, trained, folder, seed, on_progress) if settings.model is not None else None
+    taught = _teach(settings.model, trained, folder, on_progress) if settings.model is not None else None
     figures = figures_of(made, trained, settings, taught, seconds=time.monotonic() - began_s)
     return Learnt(lines_of(figures, folder, better, place), figures, folder, bool(better) and settings.use)
 
 
-def _teach(name: str, trained: Trained, folder: Path, seed: int, on_progress: Progress) -> TaughtModel | str:
+def _teach(name: str, trained: Trained, folder: Path, on_progress: Progress) -> TaughtModel | str:
     """Teach a language model what the small one was taught; or say why that cannot be, which costs nothing else."""
     from blamespan_lab.learn.language_model import teach_language_model
 
     on_progress("teaching the language model", 0, 1)
     try:
-        return teach_language_model(name, trained.labelled, trained.hits, folder, seed=seed)
+        return teach_language_model(name, trained.labelled, trained.hits, folder)
     except BlamespanError as error:
         return str(error)
     finally:

@@ -40,13 +40,12 @@ class ReplayableRun:
     spans: Run | None
 
 
-def read_replayable(source: str | Path, which: str | None = None, *, format_name: str | None = None) -> ReplayableRun:
+def read_replayable(source: str | Path, which: str | None = None) -> ReplayableRun:
     """Read the run to replay from a file or this machine's store, as `blamespan analyze` does.
 
     Args:
         source: The file, or the name of a stored run.
         which: Its number, from 1, or how its trace's id begins, where the file holds several runs.
-        format_name: Read it in this format instead of telling by its content.
 
     Raises:
         UnreadableInput: if there is no run in it.
@@ -54,7 +53,7 @@ def read_replayable(source: str | Path, which: str | None = None, *, format_name
     """
     runs: list[RecordedRun] = []
     errors: list[UnreadableInput] = []
-    for run in runs_in([source], format_name=format_name, with_spans=True):
+    for run in runs_in([source], with_spans=True):
         if isinstance(run, UnreadableInput):
             errors.append(run)
         else:

@@ -24,7 +24,6 @@ def print_advice(
     source: str,
     which: str | None,
     *,
-    format_name: str | None,
     tracer_name: str | None,
     has_failed: bool,
     as_json: bool,
@@ -37,7 +36,6 @@ def print_advice(
     Args:
         source: As for `blamespan analyze`: a file, a stored run, or empty for all stored runs.
         which: Of several runs this one alone: its number, from 1, or its trace id.
-        format_name: Of files.
         tracer_name: Who says who is to blame; None for the default tracer.
         has_failed: Whether runs whose outcome nobody recorded have failed.
         as_json: Whether each run is one JSON object on a line.
@@ -58,7 +56,7 @@ def print_advice(
     advice = _load_judge() if is_judged else None  # after the tracer: a judge's account is for both
     n_written = 0
     refused: list[UnreadableInput] = []
-    runs = list(readable(runs_in([source] if source else [], format_name=format_name), refused))
+    runs = list(readable(runs_in([source] if source else []), refused))
     for run in list_named(runs, which):
         if run.trace.outcome == "succeeded":
             _say(f"{run.source}: this run succeeded, so there is nothing to put right")

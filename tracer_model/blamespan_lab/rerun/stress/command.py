@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +36,6 @@ Examples:
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether the answer is right.")
 @click.option("--bundled", metavar="TOPOLOGY|all", help="Stress a simulated team instead of PROGRAM.")
 @click.option("--framework", type=click.Choice(["autogen", "langgraph"]), help="Only this one, of bundled teams.")
-@click.option("--runs", type=click.IntRange(1), metavar="N", help="Runs for each kind of fault at each agent.")
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="Most runs with a fault, in all.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Same seed, same faults.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Runs at once; all cores by default.")
 @click.option("--byzantine", type=click.IntRange(1, 9), metavar="K", help="Turn up to K agents instead: they lie.")
 @click.option(
@@ -61,9 +57,6 @@ def stress(
     check: str | None,
     bundled: str | None,
     framework: str | None,
-    runs: int | None,
-    budget: int | None,
-    seed: int | None,
     processes: int | None,
     byzantine: int | None,
     tracer_name: str,
@@ -83,12 +76,6 @@ def stress(
     from blamespan_lab.rerun.stress.recipe import find_recipe
 
     recipe = find_recipe(recipe_name)
-    recipe = replace(
-        recipe,
-        runs=recipe.runs if runs is None else runs,
-        budget=recipe.budget if budget is None else budget,
-        seed=recipe.seed if seed is None else seed,
-    )
     specs = _specs(program, bundled, framework, _texts(tasks, tasks_file), check, recipe)
     if byzantine is not None:
         if out is not None:

@@ -31,9 +31,8 @@ class _TakesJudgeOptions(click.Command):
 @click.command(cls=_TakesJudgeOptions)
 @click.argument("traces", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Ask nobody: print what would be sent, its tokens and what it may cost.")
-@click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
-def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants_json: bool) -> None:
+def judge(traces: tuple[str, ...], dry_run: bool, wants_json: bool) -> None:
     """Ask an LLM about runs where that pays, beside the embedded verdict.
 
     TRACES are as for `blamespan analyze`: files, folders, or runs in this machine's store; without any, all of the
@@ -53,7 +52,7 @@ def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants
     tracer = JudgeTracer.with_settings(settings)
     has_failed = False
     refused: list[UnreadableInput] = []
-    for run in readable(runs_in(traces, format_name=format_name), refused):
+    for run in readable(runs_in(traces), refused):
         if dry_run:
             _print_question(run, tracer, settings, wants_json=wants_json)
         else:

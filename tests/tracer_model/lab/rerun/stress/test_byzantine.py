@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -130,13 +131,15 @@ def test_team_in_which_nobody_can_be_turned_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_command_studies_a_bundled_team() -> None:
+def test_command_studies_a_bundled_team(tmp_path: Path) -> None:
     """A loop of simulated agents: every conduct is tried, and JSON has counts and chance."""
+    recipe = tmp_path / "small.toml"
+    recipe.write_text("runs = 1\nbudget = 8\ntasks = 6\n")
     result = CliRunner().invoke(
         stress,
         [
-            *("--bundled", "round_robin", "--framework", "langgraph", "--byzantine", "1", "--runs", "1"),
-            *("--recipe", "quick", "--budget", "8", "--processes", "1", "--tracer", "lexical", "--json"),
+            *("--bundled", "round_robin", "--framework", "langgraph", "--byzantine", "1"),
+            *("--recipe", str(recipe), "--processes", "1", "--tracer", "lexical", "--json"),
         ],
     )
 
