@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from click.core import ParameterSource
 
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError
+from blamespan.strict_tables import read_toml
 from blamespan_collector.receiving.tokens import read_tokens
 from blamespan_collector.settings import DEFAULT_PAGE, CollectorSettings, Limits, ListenAddress
 
@@ -296,10 +296,7 @@ def _option(setting: Field[Any], *, has_option: bool) -> Callable[[_Command], _C
 def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return
-    try:
-        document = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"expected a TOML file at {path!r}: {error}") from error
+    document = read_toml(Path(path).expanduser(), "settings", "blamespan collect --help-settings lists them")
     settings = {_name(setting): setting for setting in _settings()}
     values: dict[str, Any] = {}
     for key, value in _flatten(document, settings):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.sources import runs_in
 from blamespan.cores import cores
-from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput, reason_of
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, read_labels
 from blamespan.labels.people import PersonLabel
@@ -157,7 +157,7 @@ def read_tasks(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"--tasks must be a text file with a task on each line, got {str(path)!r}: {error}"
+            f"--tasks must be a text file with a task on each line, got {str(path)!r}: {reason_of(error)}"
         ) from error
     if path.suffix != ".jsonl":
         return [line.strip() for line in lines if line.strip()]

@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput, reason_of
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan_lab.make.corpus.balance import CandidateRun, choose_kept_runs
 from blamespan_lab.make.corpus.recipe import CorpusRecipe
@@ -244,7 +244,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UnreadableInput(
-            f"expected a corpus in {str(folder)!r}, got {error}. Make one: blamespan lab generate small --out {folder}"
+            f"expected a corpus in {str(folder)!r}, got none ({MANIFEST}: {reason_of(error)}). Make one: blamespan lab "
+            f"generate small --out {folder}"
         ) from error
     if not isinstance(manifest, dict) or manifest.get("blamespan_corpus") != 1:
         raise UnreadableInput(f"expected the description of a corpus in {str(path)!r}, got {str(manifest)[:80]!r}")

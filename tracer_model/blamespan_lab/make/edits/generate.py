@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput, reason_of
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan.otlp import spans_to_json
 from blamespan.rebuilding.emit import emit
@@ -283,8 +283,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             raise ValueError("a corpus of another kind")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnreadableInput(
-            f"expected pairs in {str(folder)!r}, got {error}. Make them: blamespan lab generate edits --data DIR --out "
-            f"{folder}"
+            f"expected pairs in {str(folder)!r}, got none ({MANIFEST}: {reason_of(error)}). Make them: blamespan lab "
+            f"generate edits --data DIR --out {folder}"
         ) from error
     return dict(manifest)
 

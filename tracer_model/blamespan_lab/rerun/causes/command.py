@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError, ConfigError, reason_of
 from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _write_spans(out: Path, run: ReplayableRun, verdict: Attribution) -> None:
     try:
         out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"--out must be a file that can be written, got {str(out)!r}: {error}") from error
+        raise ConfigError(f"--out must be a file that can be written, got {str(out)!r}: {reason_of(error)}") from error
     click.echo(f"blamespan: wrote {out}", err=True)
 
 
