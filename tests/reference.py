@@ -21,6 +21,7 @@ from blamespan import conventions
 from blamespan.analysis.showing.modes import modes_page
 from blamespan.cli import cli
 from blamespan.plugins import load_entry, plugins
+from blamespan.variables import VARIABLES
 from tests.constructs import TESTS, constructs
 from tests.constructs import page as constructs_page
 from tests.integrations.dialects.table import table
@@ -85,21 +86,12 @@ def write_variables() -> str:
 
 @cache
 def variables() -> dict[str, list[Path]]:
-    """Find every variable in the code but the collector's settings, and the pages by hand that name it."""
+    """Return every variable but the collector's settings, with the pages by hand that name it."""
     from blamespan_collector.options import list_settings
     from blamespan_tracer.alternatives.endpoint import JUDGE, MANIPULATOR
 
     endpoints = {JUDGE, MANIPULATOR}
-    constants = {
-        node.value
-        for package in ("sdk", "integrations", "collector", "tracer_model")
-        for path in (ROOT / package).rglob("*.py")
-        if "BLAMESPAN_" in (text := path.read_text(encoding="utf-8"))
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    names = {name for name in constants if re.fullmatch(r"BLAMESPAN(_[A-Z]+)+", name)}
-    names = {name for name in names if not name.startswith(tuple(endpoints))}
+    names = {name for name in VARIABLES if not name.startswith(tuple(endpoints))}
     names -= {variable for _, settings in list_settings() for _, variable, *_ in settings}
     documents = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*/*.md"))}
     return {

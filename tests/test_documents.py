@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from blamespan.cli import cli
+from blamespan.errors import ConfigError
 from blamespan.importing.recorded import importers
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST
+from blamespan.variables import VARIABLES
+from blamespan_collector.options import list_settings
+from blamespan_tracer.alternatives.endpoint import JUDGE, MANIPULATOR, Endpoint
+from blamespan_tracer.alternatives.language_model import LanguageModelTracer
+from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 from tests.figures import PAGES, fill, find, read_rows, shipped_digest
 from tests.reference import PAGES as GENERATED
 from tests.reference import variables, walk
@@ -146,8 +155,42 @@ def test_generated_pages_say_what_the_code_says() -> None:
 
 
 def test_every_variable_is_explained() -> None:
-    """A variable that the code reads is a setting of the collector, or stands on a page by hand."""
+    """A variable that is read is a setting of the collector, or stands on a page by hand."""
     assert [name for name, pages in variables().items() if not pages] == []
+
+
+def test_variables_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`VARIABLES` has each that the code names, a setting of the collector is or a model asks for; and no other."""
+    constants = {
+        node.value
+        for package in ("sdk", "integrations", "collector", "tracer_model")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    asked = Asked({f"{prefix}_{name}": "http://a" for prefix in (JUDGE, MANIPULATOR) for name in ("URL", "MODEL")})
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "environ", asked)
+        JudgeSettings.from_environment()
+        Endpoint.from_environment(MANIPULATOR)
+        with pytest.raises(ConfigError, match="BLAMESPAN_LANGUAGE_MODEL"):
+            LanguageModelTracer.from_environment()
+    named = {name for name in constants | asked.names if re.fullmatch(r"BLAMESPAN(_[A-Z]+)+", name)}
+    named |= {variable for _, settings in list_settings() for _, variable, *_ in settings}
+
+    assert named - {JUDGE, MANIPULATOR} == VARIABLES
+
+
+class Asked(dict[str, str]):
+    """An environment that notes what it is asked for."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        super().__init__(variables)
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.names.add(name)
+        return super().get(name, default)
 
 
 def test_messages_name_pages_that_exist() -> None:

@@ -19,11 +19,11 @@ from blamespan.analysis.showing.legible import counted
 from blamespan.cores import keep_to_one_thread
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.selection import time_of
+from blamespan.learnt_files import JUDGE_HEADS, OUTCOME_HEADS, SCHEMATA_FILE, STEP_HEADS, USUAL_COURSE_FILE
 from blamespan.plugins import plugins, require
 from blamespan.tracers import load_tracer
 from blamespan_collector.logs import announce, configure_logs
 from blamespan_collector.options import SettingsHelp, folder_of, folder_options, options, settings_of, shown
-from blamespan_collector.status import JUDGE_HEADS, OUTCOME_HEADS, SCHEMATA_FILE, STEP_HEADS, USUAL_COURSE_FILE
 
 if TYPE_CHECKING:
     from blamespan_collector.delivering.resending import Resend

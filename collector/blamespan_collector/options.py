@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from click.core import ParameterSource
 
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError
+from blamespan.strict_tables import read_toml
 from blamespan_collector.receiving.tokens import read_tokens
 from blamespan_collector.settings import DEFAULT_PAGE, CollectorSettings, Limits, ListenAddress
 
@@ -154,7 +154,7 @@ class _Header(_Several):
 def options(command: _Command) -> _Command:
     """Add to *command* every setting, most without an option, `--config` and `--help-settings`."""
     for setting in reversed(list(_settings())):
-        command = _option(setting)(command)
+        command = _option(setting, has_option=setting.name in _OPTIONS)(command)
     command = click.option(
         "--help-settings",
         is_flag=True,
@@ -180,10 +180,13 @@ def _config_option(command: _Command) -> _Command:
 
 
 def folder_options(command: _Command) -> _Command:
-    """Add to *command* the options that say which collector's folder is meant, and `--config`."""
+    """Add to *command* what says which collector's folder is meant: `--config`, and `--journal` as an option.
+
+    The others, by which a folder is named where none is given, come from variables and the file.
+    """
     for setting in reversed(list(_settings())):
         if setting.name in _FOLDER:
-            command = _option(setting)(command)
+            command = _option(setting, has_option=setting.name == "journal")(command)
     return _config_option(command)
 
 
@@ -269,13 +272,12 @@ def _default(setting: Field[Any]) -> Any:
     return str(default) if isinstance(default, ListenAddress) else default
 
 
-def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
+def _option(setting: Field[Any], *, has_option: bool) -> Callable[[_Command], _Command]:
     default = _default(setting)
     is_several = isinstance(default, tuple)
     kinds = {"headers": _Header(), "alerts_to": _Secret()}
     several = kinds.get(setting.name, _Several()) if is_several else None
     shown_default: bool | str = _SHOWN_DEFAULTS.get(setting.name, default not in (None, ()))
-    has_option = setting.name in _OPTIONS
     return click.option(
         f"--{_name(setting)}",
         setting.name,
@@ -294,10 +296,7 @@ def _option(setting: Field[Any]) -> Callable[[_Command], _Command]:
 def _read_file(context: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return
-    try:
-        document = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"expected a TOML file at {path!r}: {error}") from error
+    document = read_toml(Path(path).expanduser(), "settings", "blamespan collect --help-settings lists them")
     settings = {_name(setting): setting for setting in _settings()}
     values: dict[str, Any] = {}
     for key, value in _flatten(document, settings):

@@ -11,30 +11,16 @@ from typing import Any, Final
 
 import click
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE, LabelsFile
+from blamespan.learnt_files import JUDGE_HEADS, OUTCOME_HEADS, STEP_HEADS, USUAL_COURSE_FILE
 from blamespan.plugins import load_part
 from blamespan_collector.local_runs import default_store
 from blamespan_collector.store import Incident, RunStore, close_incident
 
-OUTCOME_HEADS: Final = "outcomes*.safetensors"
-"""Files of the heads for outcomes beside a store, one for each team: `blamespan lab train --outcomes` writes them."""
-
-STEP_HEADS: Final = "steps*.safetensors"
-"""Likewise of the heads for steps: `blamespan lab train --labels` writes them."""
-
-JUDGE_HEADS: Final = "judge*.safetensors"
-"""Likewise of the combinations with an LLM's answers: `blamespan lab train --labels` writes them where one is set."""
-
-USUAL_COURSE_FILE: Final = "usual.json"
-"""Name of the file in which `blamespan learn` keeps what is usual in sound runs, beside a store."""
-
 _MOST_NAMED: Final = 6
 _MOST_INCIDENTS: Final = 10
-
-SCHEMATA_FILE: Final = "schemata.toml"
-"""Name of the file in which `blamespan schemata` keeps known failures beside a store."""
 
 
 @click.command()
@@ -61,7 +47,7 @@ def status(store: Path | None, closed: str | None, *, as_json: bool) -> None:
     click.echo(f"incidents     {incidents or 'none'}")
     for incident in document["incidents"]["open"][:_MOST_INCIDENTS]:
         name = printable(" ".join(part for part in (incident["service"], incident["likeness"]) if part))
-        click.echo(f"  {incident['id']}  {incident['runs']:>6} runs, last {incident['last'][:16]}  {name}")
+        click.echo(f"  {incident['id']}  {counted(incident['runs'], 'run'):>11}, last {incident['last'][:16]}  {name}")
     refused = f", {document['unreadable_labels']} unreadable lines" if document["unreadable_labels"] else ""
     click.echo(f"labels        {document['labels']} in {LABELS_FILE}{refused}")
     how = "blamespan learn finds it in 20 sound runs"

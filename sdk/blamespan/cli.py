@@ -1,6 +1,7 @@
 """The `blamespan` command and `blamespan lab`: groups of what the installed packages offer.
 
-Exit codes: 0 done, 1 failed, 2 misused. Data goes to stdout, talk to stderr.
+Exit codes, for every command: 0 done; 1 it ran and the answer is no, or it failed; 2 it was asked wrongly, settings
+files and variables included. Data goes to stdout, talk to stderr.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import click
 from blamespan._version import __version__
 from blamespan.errors import BlamespanError, ConfigError
 from blamespan.plugins import load_entry, missing_extra, plugins
+from blamespan.variables import mistyped_variables
 
 _COMMANDS = "blamespan.commands"
 """The entry points that offer the commands of the first page."""
@@ -113,6 +115,8 @@ def cli() -> None:
 
     Quick look:  blamespan demo
     """
+    for mistyped in mistyped_variables():
+        click.echo(f"blamespan: {mistyped}", err=True)
 
 
 @click.group(cls=_Commands)

@@ -59,3 +59,10 @@ class NotReplayed(BlamespanError):
 
 class TracerUnavailable(BlamespanError):
     """A tracer is not installed, or its weights cannot be loaded."""
+
+
+def reason_of(error: Exception) -> str:
+    """Say why a file cannot be read or written, for a sentence that names the file: `No such file or directory`."""
+    if isinstance(error, UnicodeDecodeError):
+        return "no text in UTF-8"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

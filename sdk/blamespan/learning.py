@@ -45,7 +45,6 @@ class LearnSettings:
         minutes: Most minutes that runs may take.
         timeout_s: Seconds after which one run is stopped.
         writer: `operators`, or `model` for an LLM at `BLAMESPAN_MANIPULATOR_URL`.
-        seed: Same seed, same faults.
         processes: Runs at once; all cores by default.
         model: Folder or Hugging Face id of a causal language model that is taught the same failures; None for none.
         use: Whether what is better is put beside this user's store, where every tracer finds it.
@@ -63,7 +62,6 @@ class LearnSettings:
     minutes: float | None = None
     timeout_s: float = 120.0
     writer: str = "operators"
-    seed: int = 0
     processes: int | None = None
     model: str | None = None
     use: bool = True

@@ -88,8 +88,8 @@ def plugins(group: str) -> dict[str, EntryPoint]:
     return dict(sorted(found.items()))
 
 
-def load_plugin(group: str, name: str, ours: Sequence[str] = ()) -> Any:
-    """Load the object behind entry point *name* of *group*.
+def find_entry(group: str, name: str, ours: Sequence[str] = ()) -> EntryPoint:
+    """Find the entry point *name* of *group*.
 
     Args:
         group: Of the entry points.
@@ -97,8 +97,7 @@ def load_plugin(group: str, name: str, ours: Sequence[str] = ()) -> Any:
         ours: Further names for the message, which the caller loads by itself.
 
     Raises:
-        ConfigError: if nobody offers it, or it cannot be imported.
-        MissingExtra: if importing it needs a package of an extra of ours that is not installed.
+        ConfigError: if nobody offers it.
     """
     offered = plugins(group)
     if name not in offered:
@@ -106,7 +105,17 @@ def load_plugin(group: str, name: str, ours: Sequence[str] = ()) -> Any:
         near = get_close_matches(name, names, n=1)
         hint = f"Did you mean {near[0]!r}?" if near else "Is its package installed?"
         raise ConfigError(f"{group} offers {', '.join(names) or 'nothing'}; got {name!r}. {hint}")
-    return load_entry(offered[name])
+    return offered[name]
+
+
+def load_plugin(group: str, name: str, ours: Sequence[str] = ()) -> Any:
+    """Load the object behind the entry point that `find_entry` finds.
+
+    Raises:
+        ConfigError: if nobody offers it, or it cannot be imported.
+        MissingExtra: if importing it needs a package of an extra of ours that is not installed.
+    """
+    return load_entry(find_entry(group, name, ours))
 
 
 def load_part(name: str) -> Any:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, reason_of
+
+
+def read_toml(path: Path, what: str, cure: str) -> dict[str, Any]:
+    """Read a file of TOML.
+
+    Args:
+        path: Of the file.
+        what: It is to hold, for the message: `a policy`.
+        cure: What to do where it holds none.
+
+    Raises:
+        ConfigError: if it cannot be read, or is no TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"expected {what} in TOML at {str(path)!r}, got {reason_of(error)}. {cure}") from error
 
 
 def refuse_unknown_keys(table: Mapping[str, object], known: Sequence[str], where: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict
 from blamespan.errors import BlamespanError, MalformedVerdict
-from blamespan.plugins import load_part, load_plugin
+from blamespan.plugins import broken_entry, find_entry, load_part, load_plugin
 from blamespan.trace import MessageActionTrace
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_GROUP = "blamespan.tracers"
 DEFAULT_TRACER = "auto"
 """The tracer used where none is named."""
 
@@ -66,11 +67,20 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
     """Load the tracer installed under *name*.
 
     Raises:
-        ConfigError: if no installed package offers it.
+        ConfigError: if no installed package offers it, or what it offers breaks.
         MissingExtra: if its packages are not installed.
         TracerUnavailable: if its weights cannot be loaded.
     """
-    return load_maker(name)()
+    make, entry = load_maker(name), find_entry(_GROUP, name)
+    try:
+        made = make()
+    except BlamespanError:
+        raise
+    except Exception as error:  # a third party's tracer raises anything
+        raise broken_entry(entry, error) from error
+    if not isinstance(made, Tracer):
+        raise broken_entry(entry, f"expected a tracer, with identity and attribute(), got {type(made).__name__!r}")
+    return made
 
 
 def load_maker(name: str) -> Callable[[], Tracer]:
@@ -80,7 +90,7 @@ def load_maker(name: str) -> Callable[[], Tracer]:
         ConfigError: if no installed package offers it.
         MissingExtra: if its packages are not installed.
     """
-    return cast("Callable[[], Tracer]", load_plugin("blamespan.tracers", name))
+    return cast("Callable[[], Tracer]", load_plugin(_GROUP, name))
 
 
 def ask_tracer(tracer: Tracer, traces: Sequence[MessageActionTrace]) -> list[Attribution]:

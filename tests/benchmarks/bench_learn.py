@@ -41,15 +41,14 @@ from blamespan.attribution import NOBODY_KNOWS
 from blamespan.cores import cores
 from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
+from blamespan.learnt_files import OUTCOME_HEAD_FILE, STEP_HEAD_FILE, USUAL_COURSE_FILE
 from blamespan.taxonomy import canonical, mode
 from blamespan_lab.learn.campaign import Budget
 from blamespan_lab.learn.folder import Done, LearnFolder
 from blamespan_lab.learn.teaching import make_recipe, make_runs
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.checks import apply_checks
-from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, learn_usual_courses
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
-from blamespan_tracer.step_head import STEP_HEAD_FILE
+from blamespan_tracer.checks.usual_course import learn_usual_courses
 
 PLACES = (Path(__file__).resolve().parents[2] / "examples" / "learn", Path(__file__).parent / "learn_teams")
 LEARNT_FILES = (USUAL_COURSE_FILE, STEP_HEAD_FILE, OUTCOME_HEAD_FILE)

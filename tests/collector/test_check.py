@@ -110,3 +110,23 @@ def test_certificate_that_is_not_trusted_fails(tmp_path: Path) -> None:
 
     assert "CERTIFICATE_VERIFY_FAILED" in stranger.problems[0]
     assert trusted.problems == []
+
+
+def test_store_that_is_a_folder_is_a_problem(tmp_path: Path) -> None:
+    """It can never be a store, and that is one sentence."""
+    (tmp_path / "runs.db").mkdir()
+
+    [problem] = checked(tmp_path).problems
+    assert problem.startswith(f"expected a file for the store of runs that can be written, got '{tmp_path}/runs.db'")
+
+
+def test_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    """What it makes to try the journal, the store and the file is taken away; what was there stays."""
+    (tmp_path / "old" / "journal").mkdir(parents=True)
+    (tmp_path / "old" / "out").write_text("kept\n")
+    before = sorted(tmp_path.rglob("*"))
+    for folder in ("old", "new"):
+        assert checked(tmp_path / folder, out=str(tmp_path / folder / "out")).problems == []
+
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "old" / "out").read_text() == "kept\n"

@@ -308,7 +308,8 @@ def test_program_without_a_back_end_ends_at_once(tmp_path: Path) -> None:
     """Nobody listens: no retries, no noise but the lines of the runs, which are kept and can be shown."""
     done = run_program(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="")
     [summary] = RunStore(tmp_path / "runs.db").search()
-    shown = CliRunner().invoke(cli, ["show", summary.trace_id[:8], "--store", str(tmp_path / "runs.db")])
+    store = {"BLAMESPAN_STORE": str(tmp_path / "runs.db")}
+    shown = CliRunner().invoke(cli, ["show", summary.trace_id[:8]], env=store)
 
     assert done.stdout == "exit True\n", done.stderr
     failed, counted = done.stderr.splitlines()

@@ -170,17 +170,6 @@ def test_it_outlives_its_runs(path: Path, clock: Clock) -> None:
     assert (only(path).runs, only(path).state) == (1, "quiet")
 
 
-def test_older_spans_without_a_likeness_are_alike_by_agent_and_mode(path: Path, clock: Clock) -> None:
-    """Verdicts of an older collector are counted, too."""
-    spans = [
-        replace(span, attributes={key: value for key, value in span.attributes.items() if key != words.LIKENESS})
-        for span in failing(1)
-    ]
-    writer(path, clock).put([payload(spans)])
-
-    assert only(path).likeness == "reviewer, mast:FM-3.3"
-
-
 def test_incidents_are_bounded(path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents that are named anew in each run do not fill the disk; open incidents go last."""
     monkeypatch.setattr("blamespan_collector.store.incidents._MOST", 5)

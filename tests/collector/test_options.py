@@ -101,8 +101,8 @@ def test_wrong_value_of_a_variable_names_the_variable(variable: str, value: str)
         ("out = 3", "out must be a string, got 3"),
         ("forward = [1]", "forward must be a list of strings"),
         ("[limits]\nquiet-s = 1", "expected a setting, got 'limits'"),
-        ("out = ", "expected a TOML file"),
-        (f"out = {'[' * 3_000}{']' * 3_000}", "expected a TOML file"),
+        ("out = ", "expected settings in TOML at"),
+        (f"out = {'[' * 3_000}{']' * 3_000}", "expected settings in TOML at"),
     ],
 )
 def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, said: str) -> None:

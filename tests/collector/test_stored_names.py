@@ -50,11 +50,11 @@ COMMANDS: Final[dict[str, tuple[Sequence[str], str]]] = {
     "mcp": (("--tracer", "checks"), ID),
     "open": (("--no-browser",), "http://"),
     "lab replay": (("nowhere:make", "--step", "1", "--with", "36"), "module 'nowhere' cannot be imported"),
-    "schemata add": (("--step", "1", "--file", "{folder}/s.toml", "--name", "sum"), "sum  "),
+    "schemata add": (("--step", "1", "--file", "{folder}/s.toml"), "solver-message  made of run"),
     "schemata match": (("--file", "{folder}/known.toml"), "1 of 1 runs show a known failure"),
     "show": (("--tracer", "checks"), "3 agents"),
     "summary": ((), "1 run"),
-    "case": (("nowhere:make", "--step", "1", "--repeats", "1"), "module 'nowhere' cannot be imported"),
+    "case": (("nowhere:make", "--step", "1"), "module 'nowhere' cannot be imported"),
     "fix": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
     "verify": (("nowhere:make", "--correction", "99=36", "--tracer", "checks"), "99"),
 }

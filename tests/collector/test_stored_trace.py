@@ -21,6 +21,12 @@ from tests.sdk.talks import talk
 FIRST, SECOND = f"{0x4BF92F3577B34DA6:032x}", f"{0xABCD << 100:032x}"
 
 
+@pytest.fixture(autouse=True)
+def in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine's store is the one of the test."""
+    monkeypatch.setenv("BLAMESPAN_STORE", str(tmp_path / "runs.db"))
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store with two runs."""
@@ -39,7 +45,7 @@ def shown(*arguments: object) -> str:
 @pytest.mark.parametrize("said", [SECOND, SECOND.upper(), SECOND[:4]])
 def test_stored_run_is_drawn_with_its_own_verdict(path: Path, said: str) -> None:
     """By all of its id or the first digits; who went out as blamed is blamed, without asking a tracer."""
-    picture = shown(said, "--store", path)
+    picture = shown(said)
 
     assert f"{SECOND} in runs.db" in picture
     assert "most to blame: reviewer at step 2, 0.57 of the blame, for Incorrect verification" in picture
@@ -51,8 +57,8 @@ def test_suspects_of_a_stored_sound_run_are_named_to_who_asks(tmp_path: Path) ->
     """Its spans accuse nobody; who would be to blame is read back from the shares on them."""
     [spans] = annotated(talk(1, outcome="succeeded"))
     stored(tmp_path / "runs.db", spans)
-    plain = shown(f"{1:032x}", "--store", tmp_path / "runs.db")
-    asked = shown(f"{1:032x}", "--store", tmp_path / "runs.db", "--suspects")
+    plain = shown(f"{1:032x}")
+    asked = shown(f"{1:032x}", "--suspects")
 
     assert "no sign of failure: --suspects names" in plain
     assert "most to blame" not in plain
@@ -61,12 +67,12 @@ def test_suspects_of_a_stored_sound_run_are_named_to_who_asks(tmp_path: Path) ->
 
 def test_leading_zeros_may_be_left_out(path: Path) -> None:
     """Jaeger writes ids of 64 bits without them."""
-    assert f"{FIRST} in runs.db" in shown(FIRST.lstrip("0"), "--store", path)
+    assert f"{FIRST} in runs.db" in shown(FIRST.lstrip("0"))
 
 
 def test_another_tracer_can_be_asked(path: Path) -> None:
     """`--tracer` speaks in place of the stored verdict."""
-    picture = shown(FIRST, "--store", path, "--tracer", "checks")
+    picture = shown(FIRST, "--tracer", "checks")
 
     assert "by checks" in picture
     assert "last-steps" not in picture
@@ -98,7 +104,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     [spans] = annotated(talk(1))
     [attributed] = attribute_traces([spans], LastStepsTracer(), revision=2)
     stored(tmp_path / "runs.db", spans[1:], attributed.beside(is_complete=True))
-    picture = shown(spans[0].trace_id, "--store", tmp_path / "runs.db")
+    picture = shown(spans[0].trace_id)
 
     assert "partial: the run had not ended when it was judged, or its own span has not come\n" in picture
     assert "spans that others lie below and that have not come: 1\n" in picture
@@ -109,11 +115,11 @@ def test_several_runs_of_a_trace_are_listed(tmp_path: Path) -> None:
     """A trace with two runs lists them; one is chosen as in a file."""
     first, second = annotated(talk(1), talk(2, task="Count the lamps."))
     stored(tmp_path / "runs.db", [*first, *(replace(span, trace_id=first[0].trace_id) for span in second)])
-    listed = CliRunner().invoke(show, [first[0].trace_id, "--store", str(tmp_path / "runs.db")])
+    listed = CliRunner().invoke(show, [first[0].trace_id])
 
     assert str(listed.exception) == "expected one run, got 2. Choose one with --run NUMBER"
     assert "    2  " in listed.stdout
-    assert "task: Count the lamps." in shown(first[0].trace_id, "--store", tmp_path / "runs.db", "--run", 2)
+    assert "task: Count the lamps." in shown(first[0].trace_id, "--run", 2)
 
 
 def test_trace_without_agents_is_refused(tmp_path: Path) -> None:
@@ -142,4 +148,4 @@ def test_what_names_no_stored_run_is_an_error(path: Path, said: str) -> None:
     with pytest.raises(
         UnreadableInput, match=rf"got '{re.escape(said)}': no such file, and no such run in '.*runs\.db'"
     ):
-        shown(said, "--store", path)
+        shown(said)

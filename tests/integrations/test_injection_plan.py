@@ -85,7 +85,7 @@ def test_killed_program_leaves_its_labels(tmp_path: Path) -> None:
         ("[[fault]]\nkind = 'aegis:FM-3.2'\nstep = -1", "step must be a whole number from 0, got -1"),
         ("[[fault]]\nkind = 'aegis:FM-3.2'\nprobability = 2", "probability must be a number from 0 to 1, got 2"),
         ("[[fault]]\nkind = 'aegis:FM-3.2'\nagent = 3", "agent must be a name, got 3"),
-        ("= =", "must name a readable TOML file"),
+        ("= =", "expected the plan of BLAMESPAN_INJECT in TOML at"),
     ],
 )
 def test_wrong_plan_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
@@ -101,7 +101,7 @@ def test_missing_plan_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is not there is named."""
     monkeypatch.setenv(PLAN_VARIABLE, "nowhere.toml")
 
-    with pytest.raises(ConfigError, match=r"BLAMESPAN_INJECT must name a readable TOML file, got 'nowhere.toml'"):
+    with pytest.raises(ConfigError, match=r"the plan of BLAMESPAN_INJECT in TOML at 'nowhere.toml', got No such file"):
         blamespan.instrument()
 
 

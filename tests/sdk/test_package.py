@@ -310,6 +310,16 @@ def test_exit_codes_tell_failure_from_misuse(
     assert said in printed.err
 
 
+def test_mistyped_variable_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command says on stderr what was probably meant, and goes on; a variable unlike ours is somebody else's."""
+    for name in ("JUDGE_MODLE", "JUDGE_MODEL", "SERVICE_PORT", "PORT_4318_TCP_ADDR"):
+        monkeypatch.setenv(f"BLAMESPAN_{name}", "x")
+    results = [CliRunner().invoke(cli, arguments) for arguments in (["skill"], ["lab", "modes"], ["collect", "--help"])]
+
+    said = "blamespan: BLAMESPAN_JUDGE_MODLE is set but unknown; did you mean BLAMESPAN_JUDGE_MODEL?\n"
+    assert [(result.exit_code, result.stderr) for result in results] == [(0, said)] * 3
+
+
 def test_module_is_the_command() -> None:
     """`python -m blamespan` is `blamespan`, and ends with its exit code."""
     command = [sys.executable, "-m", "blamespan", "analyze", "nowhere.jsonl"]

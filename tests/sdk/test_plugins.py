@@ -14,7 +14,7 @@ from blamespan.cli import cli
 from blamespan.dialects.translation import load_dialects
 from blamespan.errors import ConfigError
 from blamespan.importing.recorded import importers
-from blamespan.plugins import load_plugin
+from blamespan.tracers import load_tracer
 from tests.sdk.broken_packages import install_package
 
 DEMO = str(Path(__file__).parents[2] / "examples" / "traces" / "demo.jsonl")
@@ -24,23 +24,26 @@ FAULTS = {
     "no such name": ("", "AttributeError: module"),
     "raises": ("1 / 0", "ZeroDivisionError: division by zero"),
     "no Python": ("def", "SyntaxError: invalid syntax"),
+    "raises when made": ("def OFFER():\n    raise KeyError('weights')", "KeyError: 'weights'"),
+    "cannot be made": ("OFFER = 5", "TypeError: 'int' object is not callable"),
+    "no tracer": ("OFFER = dict", "expected a tracer, with identity and attribute(), got 'dict'"),
     "no such mode": (
         "from blamespan_tracer.checks import check\n@check('ours', 'It is.', mode='mast:FM-9.9')\ndef OFFER(run): ...",
         "expected an error mode as taxonomy:code, got 'mast:FM-9.9'",
     ),
 }
-"""By name: the code of a faulty module, and how the reason begins."""
+"""By name: the code of a faulty module of a tracer, and how the reason begins."""
 
 
 @pytest.mark.parametrize(("code", "reason"), FAULTS.values(), ids=FAULTS)
 def test_faulty_entry_point_is_named_with_its_package(
     code: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever its module raises, the error names the entry point, its package, the reason and the cure."""
+    """Whatever its module or what it offers raises, the error names it, its package, the reason and the cure."""
     install_package(tmp_path, monkeypatch, "blamespan.tracers", code)
 
     with pytest.raises(ConfigError) as raised:
-        load_plugin("blamespan.tracers", "ours")
+        load_tracer("ours")
 
     said = str(raised.value)
     assert said.startswith("the entry point 'ours' of blamespan.tracers, which is 'acme_")

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
+from blamespan.analysis.showing.legible import counted
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
@@ -52,7 +53,6 @@ _BATCH_RUNS = 50
 @click.option(
     "--out", type=_PATH, help="Run directory, below runs/ by default; without a recipe the folder, beside the store."
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Instead of the recipe's.")
 @click.option(
     "--updates", type=click.IntRange(min=1), help="Language models: of each stage, to see that it starts and fits."
 )
@@ -61,7 +61,6 @@ def train(
     data: Path | None,
     labels: Path | None,
     out: Path | None,
-    seed: int | None,
     updates: int | None,
     *,
     outcomes: bool,
@@ -80,7 +79,7 @@ def train(
 
     if outcomes and recipe is None:
         with log_to_stderr("learning outcomes"):
-            _learn_outcomes(data, labels, out, seed or 0)
+            _learn_outcomes(data, labels, out)
         return
     if outcomes or (recipe is None) == (labels is None):
         raise ConfigError(
@@ -88,7 +87,7 @@ def train(
         )
     if labels is not None:
         with log_to_stderr("learning from labels"):
-            _learn_steps(labels, data, out, seed or 0)
+            _learn_steps(labels, data, out)
         return
     assert recipe is not None
     path = find_recipe(recipe, RECIPES)
@@ -102,19 +101,18 @@ def train(
     if data is None:
         raise ConfigError("expected --data FOLDER, got none. It holds the files that the recipe names")
     with log_to_stderr(f"training {path.stem}"):
-        _TRAIN[model](path, data, out or _run_folder(path.stem), seed, updates)
+        _TRAIN[model](path, data, out or _run_folder(path.stem), updates)
 
 
-def _train_lexical(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
+def _train_lexical(path: Path, data: Path, out: Path, _: int | None) -> None:
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
     from blamespan_lab.train.lexical import LexicalRecipe, train_lexical
 
     recipe = read_recipe(LexicalRecipe, path, RECIPES)
-    recipe = recipe if seed is None else replace(recipe, seed=seed)
     trained = train_lexical(recipe, data, out)
     held_out = trained.held_out
-    click.echo(f"held out     {held_out.n} runs of {recipe.data.held_out_percent} % of the questions")
+    click.echo(f"held out     {counted(held_out.n, 'run')} of {recipe.data.held_out_percent} % of the questions")
     click.echo(f"pair F1      {held_out.pair_f1:.1f} %")
     click.echo(f"agent F1     {held_out.agent_f1:.1f} %")
     click.echo(f"mode F1      {held_out.mode_f1:.1f} %")
@@ -125,14 +123,13 @@ def _train_lexical(path: Path, data: Path, out: Path, seed: int | None, _: int |
     )
 
 
-def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | None) -> None:
+def _train_auto(path: Path, data: Path, out: Path, _: int | None) -> None:
     from blamespan_lab.measure.who_and_when import evaluate_subset
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
     from blamespan_lab.train.auto import AutoRecipe, train_auto
 
     recipe = read_recipe(AutoRecipe, path, RECIPES)
-    recipe = recipe if seed is None else replace(recipe, seed=seed)
     trained = train_auto(recipe, path.parent, data, out)
     log: dict[str, object] = {"recipe": asdict(recipe), "digest": trained.digest}
     for title, verdicts in (("cross_fitted", trained.cross_fitted), ("left_out", trained.left_out)):
@@ -141,7 +138,7 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | No
         }
         for subset, figures in rows.items():
             click.echo(
-                f"{title.replace('_', ' ')} {subset}, {figures['n']} runs: step {figures['step']:.1f} %, "
+                f"{title.replace('_', ' ')} {subset}, {counted(figures['n'], 'run')}: step {figures['step']:.1f} %, "
                 f"agent {figures['agent']:.1f} %, top 3 {figures['top3']:.1f} %"
             )
     log["by_labels"] = {subset: list(map(asdict, curve)) for subset, curve in trained.by_labels.items()}
@@ -155,7 +152,7 @@ def _train_auto(path: Path, data: Path, out: Path, seed: int | None, _: int | No
     click.echo(f"weights      {trained.path} ({trained.path.stat().st_size / 1e6:.1f} MB, {trained.digest})")
 
 
-def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, updates: int | None) -> None:
+def _train_language_model(path: Path, data: Path, out: Path, updates: int | None) -> None:
     """Train a language model; *updates* replaces those of each stage, to see that it starts, and what it takes."""
     from blamespan_lab.recipes import read_recipe
     from blamespan_lab.train import RECIPES
@@ -165,7 +162,7 @@ def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, u
     if updates is not None:
         grpo = replace(recipe.grpo, updates=updates if recipe.grpo.updates else 0)
         recipe = replace(recipe, sft=replace(recipe.sft, updates=updates), grpo=grpo)
-    trained = train_language_model(recipe if seed is None else replace(recipe, seed=seed), data, out)
+    trained = train_language_model(recipe, data, out)
     figures = trained.held_out
     click.echo(f"SFT          loss {trained.loss[0]:.3f} to {trained.loss[1]:.3f}, first and last fifth of the updates")
     if recipe.grpo.updates:
@@ -174,7 +171,7 @@ def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, u
             f"{trained.reward_of_chance:.3f}; {trained.constant_groups:.0%} of the groups taught nothing"
         )
     if trained.left_out:
-        click.echo(f"left out     {trained.left_out} runs do not fit into {recipe.data.context} tokens")
+        click.echo(f"left out     {counted(trained.left_out, 'run')} longer than {recipe.data.context} tokens")
     click.echo(
         f"held out     {figures.n} failed runs: step {figures.step:.1f} %, chance {figures.chance:.1f} %; agent "
         f"{figures.agent:.1f} %"
@@ -186,7 +183,7 @@ def _train_language_model(path: Path, data: Path, out: Path, seed: int | None, u
     click.echo(f"use it       {use}")
 
 
-_TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None, int | None], None]] = {
+_TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None], None]] = {
     "auto": _train_auto,
     "language-model": _train_language_model,
     "lexical": _train_lexical,
@@ -194,18 +191,17 @@ _TRAIN: Mapping[str, Callable[[Path, Path, Path, int | None, int | None], None]]
 """Trains by a recipe, prints its figures, and writes a run directory, by the recipe's `model`."""
 
 
-def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: int) -> None:
+def _learn_steps(labels_file: Path, data: Path | None, out: Path | None) -> None:
     """Learn a head for steps from people's labels, print what it changes, and write it.
 
     Raises:
-        ConfigError: if there are too few labels.
-        BlamespanError: if the labels or the store cannot be read.
+        BlamespanError: if there are too few labels, or the labels or the store cannot be read.
     """
     from blamespan.labels.people import by_run
+    from blamespan.learnt_files import STEP_HEAD_FILE
     from blamespan_lab.train.step_head import agreed_run, learn_step_head, read_steps
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.heads import name_for_team
-    from blamespan_tracer.step_head import STEP_HEAD_FILE
 
     runs, folder = _runs_to_learn_from(data)
     labels = by_run(_read_labels(_find_labels(labels_file, folder)))
@@ -215,12 +211,12 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
         if (about := [label for label in labels.get(run.trace.trace_id, ()) if label.concerns(run.trace)])
     ]
     if not labelled:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected labels of these {len(runs)} runs, got {sum(map(len, labels.values()))} labels of which none is "
             "about one of them. Were they made of another team? Give the traces that were labelled with --data"
         )
     agreed = [known for run, about in labelled if (known := agreed_run(run, about)) is not None]
-    head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()), seed=seed)
+    head, figures = learn_step_head(read_steps(agreed, AutoTracer.bundled()))
     named = name_for_team(STEP_HEAD_FILE, head.figures["agents"]) if data is None else STEP_HEAD_FILE
     path = (out or folder) / named
     digest = head.save(path)
@@ -236,18 +232,19 @@ def _learn_steps(labels_file: Path, data: Path | None, out: Path | None, seed: i
     click.echo(f"written   {path} ({digest})")
     _say_whether_used(path, is_better=head.is_better, is_in_store=data is None and out is None)
     if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip():
-        _learn_combination(agreed, None if data is None and out is None else path.parent, folder, seed)
+        _learn_combination(agreed, None if data is None and out is None else path.parent, folder)
 
 
-def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Path, seed: int) -> None:
+def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Path) -> None:
     """Fit how the embedded verdict and the judge's answer become one, print what it changes, and write it.
 
     Raises:
-        ConfigError: if a variable of the judge is wrong, or fewer labelled failures have an answer than that takes.
+        ConfigError: if a variable of the judge is wrong.
+        UnreadableInput: if fewer labelled failures have an answer than that takes.
     """
+    from blamespan.learnt_files import JUDGE_HEAD_FILE
     from blamespan_lab.train.judge_head import FEWEST, ask_about, learn_combination
     from blamespan_tracer.alternatives.llm_judge.budget import shared_account
-    from blamespan_tracer.alternatives.llm_judge.combination import JUDGE_HEAD_FILE
     from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
     from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
     from blamespan_tracer.auto.tracer import AutoTracer
@@ -261,7 +258,7 @@ def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Pa
     tracer = JudgeTracer(replace(JudgeSettings.from_environment(), account=shared_account()), AutoTracer.bundled())
     asked = ask_about(runs, tracer)
     click.echo(f"judge     {tracer.account}")
-    head, figures = learn_combination(asked, seed=seed)
+    head, figures = learn_combination(asked)
     named = name_for_team(JUDGE_HEAD_FILE, head.figures["agents"]) if out is None else JUDGE_HEAD_FILE
     path = (folder if out is None else out) / named
     digest = head.save(path)
@@ -273,19 +270,18 @@ def _learn_combination(runs: Sequence[RecordedRun], out: Path | None, folder: Pa
     _say_whether_used(path, is_better=head.is_better, is_in_store=out is None)
 
 
-def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None, seed: int) -> None:
+def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | None) -> None:
     """Learn a head for outcomes, print how well it tells failed runs from sound ones, and write it.
 
     Raises:
-        ConfigError: if too few outcomes are known.
-        BlamespanError: if the store cannot be read.
+        BlamespanError: if too few outcomes are known, or the store cannot be read.
     """
     require("sklearn", "learn")
     from blamespan.labels.people import by_run
+    from blamespan.learnt_files import OUTCOME_HEAD_FILE
     from blamespan_lab.train.outcome_head import apply_labels, learn_head, read_outcomes
     from blamespan_tracer.auto.tracer import AutoTracer
     from blamespan_tracer.heads import name_for_team
-    from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
 
     runs, folder = _runs_to_learn_from(data)
     if data is None and (folder / LABELS_FILE).exists():
@@ -294,7 +290,7 @@ def _learn_outcomes(data: Path | None, labels_file: Path | None, out: Path | Non
     known = read_outcomes(
         [apply_labels(run.trace, labels.get(run.trace.trace_id, ())) for run in runs], AutoTracer.bundled()
     )
-    head, figures = learn_head(known, seed=seed)
+    head, figures = learn_head(known)
     team = head.figures["agents"]
     path = (out or folder) / (name_for_team(OUTCOME_HEAD_FILE, team) if data is None else OUTCOME_HEAD_FILE)
     digest = head.save(path)
@@ -443,10 +439,9 @@ def evaluate_on_steps(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
 @evaluate.command("generated")
 @click.option("--data", type=_PATH, required=True, help="Folder that `blamespan lab generate` made.")
-@click.option("--side", type=click.Choice(["all", "train", "held-out"]), default="all", show_default=True)
 @_TRACER
 @_JSON
-def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"], name: str, *, as_json: bool) -> None:
+def evaluate_on_generated(data: Path, name: str, *, as_json: bool) -> None:
     """Score decisive steps, agents, modes and false alarms on a generated corpus.
 
     The tracer is not told that a sound run succeeded.
@@ -461,7 +456,7 @@ def evaluate_on_generated(data: Path, side: Literal["all", "train", "held-out"],
 
     with log_to_stderr("evaluating on a generated corpus"):
         tracer = _load_tracer(name)
-        runs = list(read_corpus(data, side))
+        runs = list(read_corpus(data))
         asked = [hide_outcome(run) if run.trace.outcome == "succeeded" else run for run in runs]
         figures = evaluate_generated(runs, _attribute(tracer, asked))
     if as_json:
@@ -486,40 +481,39 @@ def evaluate_on_clean(paths: Sequence[str], name: str, *, as_json: bool) -> None
 
     runs = [run for path in paths for run in read_recorded(path) if run.trace.outcome == "succeeded"]
     if not runs:
-        raise ConfigError(f"expected runs that succeeded in {', '.join(map(str, paths))}, got none. Name other files")
+        raise UnreadableInput(f"expected runs that succeeded in {', '.join(paths)}, got none. Name other files")
     verdicts = _attribute(_load_tracer(name), [hide_outcome(run) for run in runs])
     figures = evaluate_clean(verdicts, tracer=name)
     if as_json:
         click.echo(json.dumps(figures))
         return
     low, high = figures["false_alarms_ci"]
-    click.echo(f"{figures['n']} runs that succeeded, {name}: {figures['abstained']} without a verdict")
+    click.echo(f"{counted(figures['n'], 'run')} that succeeded, {name}: {figures['abstained']} without a verdict")
     click.echo(f"false alarms {figures['false_alarms']:.1f} % ({low:.1f} to {high:.1f})")
     if figures["failure_score"] is not None:
         click.echo(f"median failure score of the others {figures['failure_score']:.2f}")
 
 
 @evaluate.command("checks")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("paths", nargs=-1, required=True, type=_PATH)
 @click.option(
     "--played",
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
     help="Transcripts that AutoGen or LangGraph plays and records.",
 )
-@click.option("--out", type=_PATH, help="Write the counts to this file, as `weights/check_rates.json` has them.")
 @_JSON
-def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
+def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], *, as_json: bool) -> None:
     """Count how many sound runs and labelled mistakes of PATHS, of any format, break each bundled check.
 
     A run is sound if it succeeded or is labelled as free of errors. A check that at most 1 % of them break, and at most
     1 % of the played ones, raises the alarm of the tracer `auto` by itself. Recordings of others seldom say what agents
     were given; played ones do. What a broken check says of a step, its weight, is how much more often it is broken
-    where a mistake is labelled than in sound runs.
+    where a mistake is labelled than in sound runs. What --json prints is what `weights/check_rates.json` holds.
 
     Example:  blamespan lab evaluate checks ~/data/tau_bench/*.xz ~/data/outcomes/*.xz
     """
-    from blamespan_lab.measure.check_rates import count_broken, write_rates
+    from blamespan_lab.measure.check_rates import count_broken
     from blamespan_lab.recorded_runs import read_recorded
     from blamespan_tracer.checks.alarms import PLAYED, weigh
 
@@ -531,14 +525,14 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
     rates = count_broken(corpora)
     n_runs, n_mistakes = sum(rates["runs"].values()), sum(rates["mistakes"].values())
     if not n_runs:
-        raise ConfigError(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
-    if out is not None:
-        write_rates(rates, out)
+        raise UnreadableInput(f"expected sound runs in {', '.join(map(str, paths))}, got none. Name other files")
     if as_json:
         click.echo(json.dumps(rates))
         return
-    click.echo(f"{n_runs} sound runs: {', '.join(f'{corpus} {n}' for corpus, n in rates['runs'].items())}")
-    click.echo(f"{n_mistakes} mistakes: {', '.join(f'{corpus} {n}' for corpus, n in rates['mistakes'].items())}")
+    click.echo(f"{counted(n_runs, 'sound run')}: {', '.join(f'{corpus} {n}' for corpus, n in rates['runs'].items())}")
+    click.echo(
+        f"{counted(n_mistakes, 'mistake')}: {', '.join(f'{corpus} {n}' for corpus, n in rates['mistakes'].items())}"
+    )
     weights = weigh(rates)
     for name, broken in rates["broken"].items():
         by_corpus = ", ".join(f"{corpus} {n}" for corpus, n in broken.items())
@@ -550,7 +544,7 @@ def evaluate_checks(paths: Sequence[Path], played: Sequence[Path], out: Path | N
 
 
 @evaluate.command("programs")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("paths", nargs=-1, required=True, type=_PATH)
 @click.option("--played", is_flag=True, help="Judge each transcript as AutoGen or LangGraph plays it and records it.")
 @_TRACER
 @_JSON
@@ -577,7 +571,7 @@ def evaluate_on_programs(paths: Sequence[Path], name: str, *, played: bool, as_j
             files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
             runs = [run for file in files for run in read_recorded(file) if run.faults is not None]
             if not runs:
-                raise ConfigError(
+                raise UnreadableInput(
                     f"expected labelled runs in {str(path)!r}, got none. Name a file or folder that has some"
                 )
             if played:
@@ -617,8 +611,8 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
         for path in paths:
             try:
                 known = read_outcomes([run.trace for run in read_recorded(path)], tracer)
-            except ConfigError as error:
-                raise ConfigError(f"{path}: {error}") from error
+            except UnreadableInput as error:
+                raise UnreadableInput(f"{path}: {error}") from error
             files[Path(path).name.partition(".")[0]] = known
         figures = evaluate_outcomes(files, (40, 100))
     if as_json:
@@ -636,10 +630,9 @@ def evaluate_on_outcomes(paths: Sequence[str], *, as_json: bool) -> None:
     show_default=True,
     help="Held-out kinds in held-out sources; other kinds in these; other kinds, or every one, in other sources; all.",
 )
-@click.option("--most", type=click.IntRange(min=1), help="Measure on this many pairs, spread over all.")
 @_TRACER
 @_JSON
-def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as_json: bool) -> None:
+def evaluate_on_pairs(data: Path, side: Side, name: str, *, as_json: bool) -> None:
     """Measure whether the blame follows a mistake that was put into one step, and leaves where its source agrees.
 
     One mistake is also moved from one agent to another: `moved` is how often the blame follows to both. The tracer is
@@ -657,8 +650,6 @@ def evaluate_on_pairs(data: Path, side: Side, most: int | None, name: str, *, as
     with log_to_stderr("evaluating on pairs"):
         tracer = _load_tracer(name)
         pairs = list(read_pairs(data, side))
-        if most is not None and most < len(pairs):
-            pairs = [pairs[index * len(pairs) // most] for index in range(most)]
         runs = [hide_outcome(run) for run in runs_of_pairs(pairs)]
         figures = evaluate_pairs(pairs, join_verdicts(pairs, runs, _attribute(tracer, runs)))
         moves = list_moves(pairs)
@@ -717,8 +708,9 @@ def evaluate_on_labels(results_or_traces: tuple[str, ...], labels_file: Path, na
         reason = (
             f"; {misfits} name a step that the run does not have, or one of several runs of a trace" if misfits else ""
         )
-        raise ConfigError(
-            f"expected labels of these runs, got {sum(map(len, labels.values()))} labels of which none fits{reason}. "
+        said = counted(sum(map(len, labels.values())), "label")
+        raise UnreadableInput(
+            f"expected labels of these runs, got {said} of which none fits{reason}. "
             "Give the traces that were labelled, or their results"
         )
     unmatched = {judge: joined[judge].count_unmatched(labels) for judge in figures}
@@ -760,14 +752,10 @@ def _read_labels(path: Path) -> list[PersonLabel]:
 
 def _readable_runs(paths: Sequence[str | Path]) -> Iterator[RecordedRun]:
     """Yield the recorded runs of *paths*; print on stderr what cannot be read."""
-    from blamespan.analysis.showing.notices import notice
+    from blamespan.analysis.showing.notices import readable
     from blamespan.analysis.sources import runs_in
 
-    for item in runs_in(paths):
-        if isinstance(item, UnreadableInput):
-            notice(item)
-        else:
-            yield item
+    return readable(runs_in(paths), [])
 
 
 def _load_tracer(name: str) -> Tracer:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
 from pydantic import Field, TypeAdapter, ValidationError
 
 from blamespan.errors import ConfigError
+from blamespan.strict_tables import read_toml
 
 _ItemT = TypeVar("_ItemT")
 _RecordT = TypeVar("_RecordT")
@@ -59,12 +60,7 @@ def read_recipe(kind: type[_RecordT], name: str | Path, folder: Path) -> _Record
         ConfigError: if it is missing, no TOML, or has a key or a value that does not fit; the nearest key is named.
     """
     path = find_recipe(str(name), folder)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"expected a recipe in TOML at {str(path)!r}, got {error}. Bundled: {', '.join(bundled_recipes(folder))}"
-        ) from error
+    document = read_toml(path, "a recipe", f"Bundled: {', '.join(bundled_recipes(folder))}")
     try:  # as JSON: strict, but a list stands for a tuple and a whole number for a number
         text = json.dumps({"name": path.stem, **document}, default=repr)
         return TypeAdapter(kind).validate_json(text, strict=True, extra="forbid")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.analysis.sources import runs_in
-from blamespan.errors import ConfigError, UnreadableInput
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun, load_importer
 
 SUBSETS = ("algorithm-generated", "hand-crafted")
@@ -27,10 +27,10 @@ def read_runs(importer: str, path: Path) -> Iterator[RecordedRun]:
     """Yield the runs of *path* that can be read; say on the log which cannot.
 
     Raises:
-        ConfigError: if the file is missing or none of it can be read.
+        UnreadableInput: if the file is missing or none of it can be read.
     """
     if not path.is_file():
-        raise ConfigError(f"expected {importer} runs in a file at {str(path)!r}, got nothing there. Check --data.")
+        raise UnreadableInput(f"expected {importer} runs in a file at {str(path)!r}, got nothing there. Check --data.")
     yield from _readable(path, f"{importer} runs", lambda: load_importer(importer).read(path))
 
 
@@ -38,7 +38,7 @@ def read_recorded(source: str | Path) -> Iterator[RecordedRun]:
     """Yield the runs of a file in whatever format, or of a stored run's name; say on the log which cannot be read.
 
     Raises:
-        ConfigError: if there is no such file or stored run, it is of no known format, or none of it can be read.
+        UnreadableInput: if there is no such file or stored run, it is of no known format, or none of it can be read.
     """
     yield from _readable(source, "recorded runs", lambda: runs_in([source]))
 
@@ -47,12 +47,12 @@ def read_subset(folder: Path) -> list[RecordedRun]:
     """Read the labelled runs of one subset, in the order of their file names.
 
     Raises:
-        ConfigError: if there is none.
+        UnreadableInput: if there is none.
     """
     runs = [run for path in sorted(folder.glob("*.json")) for run in read_runs("who-and-when", path)]
     labelled = [run for run in runs if run.faults and run.faults[0].step is not None]
     if not labelled:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected labelled Who&When runs in {str(folder)!r}, got {len(runs)} files with none. "
             f"Give --data the folder that holds {' and '.join(SUBSETS)}."
         )
@@ -63,12 +63,12 @@ def read_labelled_steps(path: str | Path) -> list[RecordedRun]:
     """Read those runs of *path*, of any format, whose labels name the step.
 
     Raises:
-        ConfigError: if there is none.
+        UnreadableInput: if there is none.
     """
     runs = list(read_recorded(path))
     labelled = [run for run in runs if run.faults and run.faults[0].step is not None]
     if not labelled:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected runs with a labelled step in {str(path)!r}, got {len(runs)} without. Name another file; labels "
             "that people made beside the runs are for: blamespan lab evaluate labels"
         )
@@ -88,7 +88,7 @@ def _readable(
             n_runs += 1
             yield run
     if not n_runs:
-        raise ConfigError(f"expected {what} in {str(path)!r}, got none that can be read. {last or ''}".strip())
+        raise UnreadableInput(f"expected {what} in {str(path)!r}, got none that can be read. {last or ''}".strip())
 
 
 def is_held_out(question: str, *, percent: int, seed: int) -> bool:

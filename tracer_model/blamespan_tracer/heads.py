@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from blamespan.errors import MissingExtra, TracerUnavailable
+from blamespan.errors import ConfigError, MissingExtra, TracerUnavailable
 from blamespan.plugins import find_part
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.weights_file import read_weights
@@ -91,7 +91,8 @@ def load_in_use(files: str, load: Callable[[Path], _HeadT]) -> tuple[_HeadT, ...
         of another version is logged, and left out.
 
     Raises:
-        TracerUnavailable: if nothing is where the variable points, or the file that it names is damaged.
+        ConfigError: if nothing is where the variable points.
+        TracerUnavailable: if the file that it names is damaged.
     """
     named = os.environ.get(LEARNT, "").strip()
     if named.lower() == "none":
@@ -100,7 +101,7 @@ def load_in_use(files: str, load: Callable[[Path], _HeadT]) -> tuple[_HeadT, ...
     if path is None:
         return ()
     if named and not path.exists():
-        raise TracerUnavailable(
+        raise ConfigError(
             f"expected {LEARNT} to name a folder of what `blamespan learn` learnt, a file in it, or none, got {named!r}"
         )
     is_folder = path.is_dir() or not named

@@ -22,15 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.attribution import NOBODY_KNOWS
+from blamespan.learnt_files import OUTCOME_HEADS
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.heads import load_head, load_in_use
 from blamespan_tracer.tokens import joint_hash, token_hashes
 from blamespan_tracer.weights_file import write_weights
 
-OUTCOME_HEAD_FILE: Final = "outcomes.safetensors"
-"""Name of the file of a head; beside the collector's store each team has its own, see `name_for_team`."""
-
-_FILES: Final = "outcomes*.safetensors"
 _FORMAT: Final = "blamespan-outcomes-1"
 
 _N_BUCKETS: Final = 4096
@@ -232,4 +229,4 @@ def outcome_heads_in_use() -> tuple[OutcomeHead, ...]:
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_FILES, OutcomeHead.load)
+    return load_in_use(OUTCOME_HEADS, OutcomeHead.load)

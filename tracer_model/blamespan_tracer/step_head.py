@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.errors import ConfigError
+from blamespan.learnt_files import STEP_HEADS
 from blamespan.taxonomy import ErrorMode, mode
 from blamespan_tracer.auto.observed_run import ReadRun
 from blamespan_tracer.auto.plain_features import PLAIN_FEATURES
@@ -29,10 +30,6 @@ from blamespan_tracer.heads import load_head, load_in_use
 from blamespan_tracer.numeric import softmax
 from blamespan_tracer.weights_file import write_weights
 
-STEP_HEAD_FILE: Final = "steps.safetensors"
-"""Name of the file of a head; beside the collector's store each team has its own, see `name_for_team`."""
-
-_FILES: Final = "steps*.safetensors"
 _FORMAT: Final = "blamespan-steps-3"
 _LEAST_SHARE: Final = 1e-3
 _NEVER: Final = -np.inf
@@ -206,4 +203,4 @@ def step_heads_in_use() -> tuple[StepHead, ...]:
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_FILES, StepHead.load)
+    return load_in_use(STEP_HEADS, StepHead.load)

@@ -89,7 +89,7 @@ class StoreSink(Local, Stateless):
         try:
             self._writer = self._open()
         except StoreError as error:
-            if isinstance(error.__cause__, NotADirectoryError | FileExistsError):
+            if isinstance(error.__cause__, NotADirectoryError | FileExistsError | IsADirectoryError):
                 raise ConfigError(str(error)) from error
             if isinstance(error, StoreMismatch) and not self._is_ours_and_damaged(error):
                 raise ConfigError(str(error)) from error

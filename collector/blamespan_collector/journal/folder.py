@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from blamespan.errors import reason_of
 from blamespan_collector.journal.errors import JournalError, JournalUnavailable, JournalUnreadable
 from blamespan_collector.journal.mark import drop_mark
 
@@ -265,6 +266,6 @@ def _unusable(folder: Path, error: Exception) -> JournalError:
     if is_ours and getattr(error, "errno", None) not in _NOT_OURS:
         return JournalUnavailable(f"the journal's folder {str(folder)!r} cannot be used now: {error}")
     return JournalUnreadable(
-        f"expected a folder for the journal that can be written, got {str(folder)!r}: {error}. "
+        f"expected a folder for the journal that can be written, got {str(folder)!r}: {reason_of(error)}. "
         "Give one that this user owns with --journal DIR"
     )

@@ -15,13 +15,13 @@ from blamespan.analysis.outcomes import attribute_recorded
 from blamespan.analysis.showing.claims import answer_of
 from blamespan.analysis.showing.findings import known_failures_of, rules_of
 from blamespan.analysis.showing.legible import counted
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.analysis.showing.run_view import RunView, view_of
 from blamespan.analysis.sources import runs_in
 from blamespan.annotate import annotate
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
-from blamespan.importing.selection import is_named
+from blamespan.importing.selection import list_named
 from blamespan.otlp import spans_to_json
 from blamespan.rebuilding.emit import emit
 from blamespan.rebuilding.runs import split_runs
@@ -49,9 +49,7 @@ class _Reported:
     document: Markup
 
 
-def write_report(
-    source: str, which: str | None, out: Path, *, format_name: str | None, tracer_name: str | None
-) -> None:
+def write_report(source: str, which: str | None, out: Path, *, tracer_name: str | None) -> None:
     """Write the recorded runs in *source*, with who is to blame, as one HTML file that needs nothing else.
 
     What cannot be read is named on stderr, the others are still written, and the process ends with 1.
@@ -60,20 +58,17 @@ def write_report(
         source: As for `blamespan analyze`: a file, folder or pattern, a stored run, or empty for all stored runs.
         which: Of several runs this one alone: its number, from 1, or its trace id.
         out: The file to write.
-        format_name: Of files.
         tracer_name: Who says who is to blame; None for the default tracer.
 
     Raises:
         UnreadableInput: if there is no run.
-        ConfigError: if the file cannot be written.
+        ConfigError: if *which* names none, or the file cannot be written.
     """
-    runs, refused = _read(source, format_name)
-    if which is not None:
-        runs = [run for number, run in enumerate(runs, 1) if is_named(which, number, run.trace)]
+    refused: list[UnreadableInput] = []
+    runs = list(readable(runs_in([source] if source else []), refused))
     if not runs:
-        raise UnreadableInput(
-            f"{source or 'the store'}: expected recorded runs, got none. Check the path and --run, or record a run"
-        )
+        raise UnreadableInput(f"{source or 'the store'}: expected recorded runs, got none. Check the path")
+    runs = list_named(runs, which)
     shown = _make_reports(runs[:_MOST_RUNS], tracer_name or DEFAULT_TRACER)
     title = Path(source).name or "stored runs"
     text = render("report.html", runs=shown, title=title, left_out=len(runs) - len(shown), policy=asset_policy())
@@ -85,19 +80,6 @@ def write_report(
     click.echo(f"{out}: {counted(len(shown), 'run')}, {out.stat().st_size / 1e6:.1f} MB{left}", err=True)
     if refused:
         sys.exit(1)
-
-
-def _read(source: str, format_name: str | None) -> tuple[list[RecordedRun], int]:
-    """Read every run; what cannot be read is told and counted."""
-    runs: list[RecordedRun] = []
-    refused = 0
-    for item in runs_in([source] if source else [], format_name=format_name):
-        if isinstance(item, UnreadableInput):
-            refused += 1
-            notice(item)
-        else:
-            runs.append(item)
-    return runs, refused
 
 
 def _make_reports(runs: list[RecordedRun], tracer_name: str) -> list[_Reported]:

@@ -18,7 +18,7 @@ from blamespan_collector.local_runs import embedded_store, local_stores
 from blamespan_collector.page.application import page_application
 from blamespan_collector.receiving.http_server import HttpServer
 from blamespan_collector.settings import ListenAddress
-from blamespan_collector.store import RunStore, RunWriter
+from blamespan_collector.store import RunQuery, RunStore, RunWriter
 from blamespan_collector.stored_trace import find_stored
 
 _logger = logging.getLogger("blamespan")
@@ -38,20 +38,19 @@ Examples:
 """,
 )
 @click.argument("trace", metavar="[TRACE]", default="")
-@click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of runs to show.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="PORT", help="Port to listen on.  "
               "[default: a free one]")  # fmt: skip
 @click.option("--no-browser", is_flag=True, help="Print the address alone; open nothing.")
-def open_page(trace: str, store: Path | None, port: int, no_browser: bool) -> None:
+def open_page(trace: str, port: int, no_browser: bool) -> None:
     """Show the runs that this machine keeps in a browser.
 
     They are those of programs with instrument(embedded=True), or else of blamespan collect, which shows its own at
     http://127.0.0.1:4320 while it is up. TRACE is a run's id or the first digits, the beginning of its task, or `last`;
     or a store.
     """
-    if trace and (named := store_in(Path(trace))) is not None:
-        store, trace = named, ""
-    path, trace_id = find_stored(trace, store) if trace else (store or _first_store(), "")
+    store = store_in(Path(trace)) if trace else None
+    path, trace_id = find_stored(trace) if trace and store is None else (store or _first_store(), "")
+    RunStore(path).search(RunQuery(limit=1))  # what is wrong with it is said here
     path, run = RunStore(path).path, f"/run/{trace_id}" if trace_id else ""
     server = HttpServer(page_application(RunStore(path), ListenAddress(_HOST, port)), ListenAddress(_HOST, port),
                         flag="--port", what="the page")  # fmt: skip
@@ -59,7 +58,7 @@ def open_page(trace: str, store: Path | None, port: int, no_browser: bool) -> No
     click.echo(address)
     others = [other for other in local_stores() if other != path]
     if store is None and others:
-        click.echo(f"runs of blamespan collect: blamespan open --store {others[0]}", err=True)
+        click.echo(f"runs of blamespan collect: blamespan open {others[0]}", err=True)
     click.echo(f"shows {path} until Ctrl-C", err=True)
     if not no_browser:
         threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
@@ -114,6 +113,6 @@ def _first_store() -> Path:
         where = f" at {str(expected)!r}" if expected is not None else ""
         raise UnreadableInput(
             f"expected a store of runs{where}, got none. Run a program with blamespan.instrument(embedded=True), "
-            "or name a store with --store FILE"
+            "or name a store"
         )
     return stores[0]

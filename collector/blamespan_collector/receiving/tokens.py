@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Sequence
 from pathlib import Path
 
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, reason_of
 
 _SCHEME = "bearer "
 _SHORTEST = 8
@@ -48,7 +48,9 @@ def read_tokens(path: Path | None, variable: str | None) -> tuple[str, ...]:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"expected a file of tokens, one a line, at {str(path)!r}: {error}") from error
+            raise ConfigError(
+                f"expected a file of tokens, one a line, at {str(path)!r}, got {reason_of(error)}"
+            ) from error
         of_file = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
         if not of_file:
             raise ConfigError(f"expected at least one token in {str(path)!r}, got none. Write one a line")

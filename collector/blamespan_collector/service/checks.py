@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +37,11 @@ class Checked:
 
 def check(settings: CollectorSettings) -> Checked:
     """Try what a start with *settings* would need, and send every backend a request with nothing in it."""
+    with _leaving_nothing(settings):
+        return _try(settings)
+
+
+def _try(settings: CollectorSettings) -> Checked:
     problems: list[str] = []
     for attempt in _attempts(settings):
         try:
@@ -49,6 +55,21 @@ def check(settings: CollectorSettings) -> Checked:
         problems.append(str(error))
     addresses, answers, failures = asyncio.run(_ask(sinks))
     return Checked(addresses, answers, [*problems, *failures])
+
+
+@contextmanager
+def _leaving_nothing(settings: CollectorSettings) -> Iterator[None]:
+    """Take away what a try makes: files that were not there, and folders that nobody has put something into since."""
+    out = Path(settings.out) if settings.out and settings.out != "-" else None
+    journal = settings.journal
+    files = [path for path in (journal / "segments", journal / "intake.lock", settings.store, out) if path is not None]
+    paths = {path for file in files for path in (file, *file.parents) if not path.exists()}
+    try:
+        yield
+    finally:
+        for path in sorted(paths, key=lambda path: -len(path.parts)):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
 
 
 async def _ask(sinks: Sequence[Sink]) -> tuple[list[str], list[str], list[str]]:

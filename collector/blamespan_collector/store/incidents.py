@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from blamespan.attribution import FAILURE_WORDS
-from blamespan.likeness import name_likeness
 from blamespan.sqlite_files import transaction
 from blamespan_collector.store.records import RunSummary
 from blamespan_collector.store.schema import open_to_write
@@ -124,10 +123,9 @@ def count_run(database: sqlite3.Connection, counted: str, run: RunSummary, rule:
     Returns:
         Id of its incident; empty of a run that did not fail, or in which nobody is named.
     """
-    has_failed = run.verdict in FAILURE_WORDS and run.blamed_agent
-    likeness = run.likeness or name_likeness(run.blamed_agent, mode=run.mode)
-    name = f"{run.service}\0{likeness}".encode("utf-8", "replace")
-    key = hashlib.blake2b(name, digest_size=6).hexdigest() if has_failed else ""
+    is_counted = run.verdict in FAILURE_WORDS and run.likeness
+    name = f"{run.service}\0{run.likeness}".encode("utf-8", "replace")
+    key = hashlib.blake2b(name, digest_size=6).hexdigest() if is_counted else ""
     if key == counted:
         return key
     if counted:
@@ -136,13 +134,11 @@ def count_run(database: sqlite3.Connection, counted: str, run: RunSummary, rule:
         database.execute("UPDATE incidents SET state = 'counted', since = 0 WHERE id = ? AND runs <= 0", (counted,))
     if key:
         row = database.execute(f"SELECT {COLUMNS} FROM incidents WHERE id = ?", (key,)).fetchone()  # noqa: S608
-        _put(database, _with_run(None if row is None else incident_of(row), key, likeness, run, rule, now_ns))
+        _put(database, _with_run(None if row is None else incident_of(row), key, run, rule, now_ns))
     return key
 
 
-def _with_run(
-    before: Incident | None, key: str, likeness: str, run: RunSummary, rule: IncidentRule, now_ns: int
-) -> Incident:
+def _with_run(before: Incident | None, key: str, run: RunSummary, rule: IncidentRule, now_ns: int) -> Incident:
     """Return the incident with one run more."""
     state: IncidentState = "counted" if before is None else before.state
     is_quiet = before is not None and now_ns - before.last_ns > rule.quiet_s * 1e9
@@ -154,7 +150,7 @@ def _with_run(
     return Incident(
         id=key,
         service=run.service,
-        likeness=likeness,
+        likeness=run.likeness,
         state="open" if opens else state,
         state_ns=now_ns if opens or before is None else before.state_ns,
         opened=(0 if before is None else before.opened) + opens,

@@ -7,9 +7,11 @@ StoreError
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from blamespan import sqlite_files
 from blamespan.errors import BlamespanError
@@ -105,13 +107,15 @@ def open_to_write(
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         path.touch(mode=0o600)
     except OSError as error:
         raise StoreUnavailable(
             f"expected a file for the store of runs that can be written, got {str(path)!r}: {error.strerror}. "
             "Give another with --store FILE, or none with --store none"
         ) from error
-    connection = sqlite_files.connect(path, busy_s=busy_s)
+    connection = _connect(path, busy_s=busy_s)
     try:
         version = _version(connection, path)  # before anything is written: it may be somebody else's file
         sqlite_files.set_pragmas(connection, (*_PRAGMAS, f"synchronous = {sync}"), busy_s)
@@ -136,7 +140,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         raise StoreUnavailable(
             f"expected a store of runs at {str(path)!r}, got nothing there. Start blamespan collect --store {path}"
         )
-    connection = sqlite_files.connect(path, read_only=True)
+    connection = _connect(path, read_only=True)
     try:
         version = _version(connection, path)
     except BaseException as error:
@@ -151,6 +155,13 @@ def open_to_read(path: Path) -> sqlite3.Connection:
             f"Bring it up to date with: blamespan collect --store {path}"
         )
     return connection
+
+
+def _connect(path: Path, **options: Any) -> sqlite3.Connection:
+    try:
+        return sqlite_files.connect(path, **options)
+    except sqlite3.DatabaseError as error:
+        raise _open_error(error, path) from error
 
 
 def is_ours(path: Path) -> bool:

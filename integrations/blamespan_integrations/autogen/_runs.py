@@ -185,7 +185,7 @@ def wrap_reset(patches: Patches) -> Callable[[Function], Function]:
     def wrapper(original: Function) -> Function:
         @functools.wraps(original)
         async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if patches.active:
+            if patches.active:  # also while instrumentation is suppressed: nothing is recorded, and the team is reset
                 with shield_host("autogen: note that a team is reset"), suppress(TypeError):
                     _interrupted_runs.pop(self, None)
             return await original(self, *args, **kwargs)

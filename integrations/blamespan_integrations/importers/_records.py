@@ -80,7 +80,7 @@ def wrong_field(record: JsonValue, what: str, expected: str, value: object) -> U
     """Return the error of a record, *what* it should be, with a field that is not as *expected*."""
     return UnreadableInput(
         f"{record.location}: expected {what} with {expected}, got {str(value)[:60]!r}. "
-        "Correct the line or remove it, or name another format with --format."
+        "Correct the line or remove it, or name another format with analyze --format."
     )
 
 

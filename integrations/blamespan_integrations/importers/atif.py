@@ -134,7 +134,7 @@ class _Reader:
             raise UnreadableInput(
                 f"{self._source}: expected {_EXPECTED} of version ATIF-v1.0 to v1.{_NEWEST_MINOR}, got the version "
                 f"{str(document.get('schema_version'))[:40]!r}. Write it in one of these, or name another format with "
-                "--format."
+                "analyze --format."
             )
         if int(version[2]) > _NEWEST_MINOR:
             _logger.warning(

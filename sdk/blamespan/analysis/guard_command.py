@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from blamespan.guarding.trying import TriedRun
 
 from blamespan.analysis.showing.legible import counted, printable
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.cli import SuggestingGroup
 
 _MOST_LINES = 40
@@ -95,11 +95,8 @@ def try_policy(policy: Path, sources: tuple[str, ...], wants_json: bool, every: 
 
     read = read_policy(policy)
     counts: Counter[str] = Counter()
-    for run in runs_in(sources):
-        if isinstance(run, UnreadableInput):
-            counts["unreadable"] += 1
-            notice(run)
-            continue
+    refused: list[UnreadableInput] = []
+    for run in readable(runs_in(sources), refused):
         tried = try_run([read], run.trace)
         counts.update(_count(tried))
         if wants_json:
@@ -111,7 +108,7 @@ def try_policy(policy: Path, sources: tuple[str, ...], wants_json: bool, every: 
         click.echo(json.dumps(figures))
     else:
         _print_figures(figures)
-    if counts["unreadable"]:
+    if refused:
         sys.exit(1)
 
 

@@ -24,6 +24,7 @@ from blamespan.analysis.showing.legible import clean, printable
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.showing.run_view import StepView, view_of
 from blamespan.analysis.showing.shown_run import ShownRun, list_stored
+from blamespan.analysis.sources import store_in
 from blamespan.attribution import FAILURE_WORDS, NO_EVIDENCE, Cause, verdict_word
 from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
@@ -153,7 +154,6 @@ Examples, as a coding agent starts it:
 """
 )
 @click.argument("sources", nargs=-1)
-@click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
 @click.option(
     "--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME", help="The tracer that judges."
 )
@@ -162,17 +162,19 @@ Examples, as a coding agent starts it:
     is_flag=True,
     help="Offer record_outcome, which sends how a run ended to the collector at OTEL_EXPORTER_OTLP_ENDPOINT.",
 )
-def mcp(sources: tuple[str, ...], store: Path | None, tracer_name: str, allow_outcomes: bool) -> None:
+def mcp(sources: tuple[str, ...], tracer_name: str, allow_outcomes: bool) -> None:
     """Serve recorded runs to a coding agent, by MCP on stdin and stdout.
 
     It lists the runs that failed or look wrong, explains one, shows a step, and lists the error modes. It reads only,
-    unless --allow-outcomes is given. SOURCES are as for `blamespan analyze`: files, or runs in this machine's store;
-    without any it reads all of the store.
+    unless --allow-outcomes is given. SOURCES are as for `blamespan analyze`: files, a store, or runs in this machine's
+    store; without any it reads all of the store.
     """
     require("mcp", "mcp")
-    if sources and (store is not None or allow_outcomes):
-        raise ConfigError("expected SOURCES, or --store and --allow-outcomes, got both: outcomes go to a collector")
-    runs = FileRuns(sources, load_tracer(tracer_name)) if sources else StoredRuns(store, tracer_name)
+    store = store_in(Path(sources[0])) if len(sources) == 1 else None
+    of_files = bool(sources) and store is None
+    if of_files and allow_outcomes:
+        raise ConfigError("expected a store, or nothing, with --allow-outcomes, got files: outcomes go to a collector")
+    runs = FileRuns(sources, load_tracer(tracer_name)) if of_files else StoredRuns(store, tracer_name)
     mcp_server(runs, record=send_outcome if allow_outcomes else None).run("stdio")
 
 

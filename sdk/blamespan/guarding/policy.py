@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -32,6 +31,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from blamespan.errors import ConfigError, MissingExtra
 from blamespan.guarding.decisions import ACTIONS, Action
 from blamespan.guarding.tool_names import is_forbidden_name, is_listed_name, skeleton
+from blamespan.strict_tables import read_toml
 
 EVERYBODY: Final = "*"
 """Stands for every agent."""
@@ -353,13 +353,7 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
         MissingExtra: if pydantic is not installed, or it has patterns and RE2 is not.
     """
     file = Path(path)
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"expected a readable TOML file as policy, got {str(file)!r}: {error}. Mend the file"
-        ) from error
-    return parse_policy(table, str(file))
+    return parse_policy(read_toml(file, "a policy", "docs/how-to/guard.md shows the form"), str(file))
 
 
 def parse_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:

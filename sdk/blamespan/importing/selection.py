@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import get_args
@@ -104,6 +104,18 @@ def _values(trace: MessageActionTrace, key: str) -> set[str]:
 def _text(value: AttributeValue) -> str:
     """Write a value as people type it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def list_named(runs: Sequence[RecordedRun], which: str | None) -> list[RecordedRun]:
+    """Return those of all runs of a source that `--run` *which* names; all where that is None.
+
+    Raises:
+        ConfigError: if it names none of them.
+    """
+    named = [run for number, run in enumerate(runs, 1) if which is None or is_named(which, number, run.trace)]
+    if runs and not named:
+        raise ConfigError(f"expected a number from 1 to {len(runs)}, or a trace id, got --run {which!r}")
+    return named
 
 
 def is_named(which: str, number: int, trace: MessageActionTrace) -> bool:

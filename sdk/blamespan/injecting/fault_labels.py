@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blamespan.appending import append_line, hold_lock, write_whole
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, reason_of
 from blamespan.host_safety import shield_host
 from blamespan.intercepting.boundaries import Applied
 
@@ -40,7 +40,9 @@ class FaultLabels:
         try:
             path.open("ab").close()
         except OSError as error:
-            raise ConfigError(f"labels must be a file that can be written, got {str(path)!r}: {error}") from error
+            raise ConfigError(
+                f"labels must be a file that can be written, got {str(path)!r}: {reason_of(error)}"
+            ) from error
 
     def add(self, fault: Applied) -> None:
         """Write the label of *fault* now; those before it whose step has ended are completed."""

@@ -12,7 +12,6 @@ import atexit
 import hashlib
 import os
 import threading
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -42,7 +41,7 @@ from blamespan.intercepting.boundaries import (
 )
 from blamespan.intercepting.listeners import active, listen, stop_listening
 from blamespan.plugins import load_part
-from blamespan.strict_tables import refuse_unknown_keys
+from blamespan.strict_tables import read_toml, refuse_unknown_keys
 
 PLAN_VARIABLE = "BLAMESPAN_INJECT"
 """Names a TOML file: what is injected into a program that is not to be touched."""
@@ -292,12 +291,7 @@ class _FromFile(Injection):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the plan; raises ConfigError where it is none."""
-        try:
-            plan = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise ConfigError(
-                f"{PLAN_VARIABLE} must name a readable TOML file, got {str(path)!r}: {error}. Unset it or mend the file"
-            ) from error
+        plan = read_toml(path, f"the plan of {PLAN_VARIABLE}", "Unset it or mend the file")
         refuse_unknown_keys(plan, ("seed", "labels", "fault"), str(path))
         rows, seed, labels = plan.get("fault"), plan.get("seed", 0), plan.get("labels")
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):

@@ -31,6 +31,7 @@ from blamespan.instrumenting.exporting import AllExporters, PresentExporter
 from blamespan.instrumenting.settings import ContentSettings, Mask, links_checkpoints
 from blamespan.plugins import find_part, load_entry, load_part, plugins
 from blamespan.tracers import DEFAULT_TRACER, load_maker
+from blamespan.variables import mistyped_variables
 
 _logger = logging.getLogger("blamespan")
 _GROUP = "opentelemetry_instrumentor"
@@ -160,6 +161,8 @@ def _switch_on(requested: Mapping[str, object]) -> list[str]:
     global _arguments_in_force, _held_provider
     instrumentors = dict(_instrumentors())
     is_on = any(instrumentor.is_instrumented_by_opentelemetry for instrumentor in instrumentors.values())
+    if not is_on and (mistyped := mistyped_variables()):
+        _logger.warning("%s", " ".join(mistyped))
     retained = _retain_arguments(requested) if is_on else {}
     arguments = {**retained, **requested}
     if is_on and _are_same(arguments, _arguments_in_force):

@@ -173,7 +173,7 @@ def test_pictures_of_the_documents(
 def _in_terminal(document: str, folder: Path) -> str:
     """Draw a run as `blamespan show` does in 80 columns; gives the picture as SVG that loads no font."""
     (folder / "run.jsonl").write_text(json.dumps(json.loads(document)) + "\n")
-    [run] = found_runs(str(folder / "run.jsonl"), None, None)
+    [run] = found_runs(str(folder / "run.jsonl"))
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     assert isinstance(run, ShownRun)
     [verdict] = load_tracer().attribute([run.trace])

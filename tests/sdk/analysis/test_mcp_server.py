@@ -201,7 +201,7 @@ def test_line_that_is_no_message_does_not_end_the_server(tmp_path: Path) -> None
     request = '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}'
     hello = '{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"x","version":"1"}}'
     lines = [request % (1, "initialize", hello), "no JSON", "[1, 2]", request % (3, "ping", "{}"), ""]
-    command = [sys.executable, "-m", "blamespan", "mcp", "--store", str(tmp_path / "runs.db")]
+    command = [sys.executable, "-m", "blamespan", "mcp", "--tracer", "checks", str(tmp_path / "runs.db")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout

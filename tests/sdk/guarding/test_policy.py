@@ -105,7 +105,7 @@ def test_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
             "[[texts]]\nforbidden_pattern = '('",
             r"number 1: forbidden_pattern: expected a pattern as RE2 reads it, got '\('",
         ),
-        ("nonsense", r"expected a readable TOML file as policy"),
+        ("nonsense", r"expected a policy in TOML at"),
     ],
 )
 def test_what_is_no_policy_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:

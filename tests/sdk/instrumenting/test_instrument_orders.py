@@ -190,6 +190,21 @@ def test_call_that_names_nothing_says_what_goes_on(
     assert this.arrived() == Counter(["exporter"])
 
 
+def test_mistyped_variable_is_one_warning(
+    program: Callable[[], Program], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program records all the same, and the log says once which variable was probably meant."""
+    monkeypatch.setenv("BLAMESPAN_MASK_KEY", "ssn")
+    this = program()
+    for _ in range(2):
+        instrument(exporter=this.places["exporter"])
+
+    assert this.arrived() == Counter(["exporter"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "BLAMESPAN_MASK_KEY is set but unknown; did you mean BLAMESPAN_MASK_KEYS?"
+    ]
+
+
 def test_same_call_twice_says_nothing(program: Callable[[], Program], caplog: pytest.LogCaptureFixture) -> None:
     """A call that says what holds already changes nothing, and is no matter for a warning."""
     this = program()

@@ -14,7 +14,7 @@ from blamespan.taxonomy import mode
 from blamespan.tracers import Tracer, load_tracer, settings_of
 from blamespan_tracer.checks import CHECKS, Check, ChecksTracer, ExaminedRun, Finding, apply_checks, checks_in_use
 from blamespan_tracer.checks.command import checks as command
-from blamespan_tracer.checks.in_use import CHECKS_VARIABLE
+from blamespan_tracer.checks.in_use import CHECKS_VARIABLE, apply_checks_in_use
 from blamespan_tracer.ledger import read_ledger
 from tests.tracer_model.teams import team
 
@@ -117,6 +117,20 @@ def test_file_of_the_environment_is_in_use(tmp_path: Path, monkeypatch: pytest.M
 
     assert [check.name for check in in_use] == [*(check.name for check in CHECKS), "new"]
     assert in_use[0] is not CHECKS[0]
+
+
+def test_edited_file_counts_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page or an MCP server that runs for long sees it; a file that is no check any more is said to be none."""
+    path, found = tmp_path / "ours.toml", []
+    monkeypatch.setenv(CHECKS_VARIABLE, str(path))
+    for name in ("new", "newer"):
+        path.write_text(f"[[check]]\nname = '{name}'\nforbid = {{ text = 'x' }}")
+        found.append({result.check.name for result in apply_checks_in_use(RUN)} & {"new", "newer"})
+    path.write_text("[[check]]")
+
+    assert found == [{"new"}, {"newer"}]
+    with pytest.raises(ConfigError, match=r"ours\.toml"):
+        apply_checks_in_use(RUN)
 
 
 def test_files_of_the_environment_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

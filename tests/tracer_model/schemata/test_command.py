@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from blamespan import conventions as words
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import PersonLabel
 from blamespan.otlp import request_to_json, spans_to_proto
@@ -65,12 +65,12 @@ def test_failure_is_added_found_again_and_counted(tmp_path: Path, file: Schemata
     """A named step becomes a schema; later runs are the second and third time, a sound one is none."""
     runs = written(tmp_path / "runs.jsonl", FIRST, SECOND, THIRD, TWIN, LATE)
 
-    added = call("add", runs, "--run", 1, "--step", 3, "--mode", "blamespan:X3", "--title", "copied wrongly")
+    added = call("add", runs, "--run", 1, "--step", 3, "--title", "copied wrongly")
     matched = [json.loads(line) for line in call("match", runs, "--json").stdout.splitlines()]
 
     assert added.exit_code == 0
     assert [(schema.name, schema.title, schema.seen[0].by) for schema in file.read()] == [
-        ("researcher-evidence-misread", "copied wrongly", "user")
+        ("researcher-message", "copied wrongly", "user")
     ]
     assert [[one["step"] for one in run["matches"]] for run in matched] == [[3], [3], [3], [], [3]]
     assert [one["recurrence"] for run in matched for one in run["matches"]] == [
@@ -120,7 +120,7 @@ def test_runs_without_a_confirmed_failure_make_no_schema(tmp_path: Path, file: S
     """A run that nobody says to have failed teaches nothing; the error says how to confirm one."""
     answer = call("add", written(tmp_path / "runs.jsonl", TWIN))
 
-    assert isinstance(answer.exception, ConfigError)
+    assert isinstance(answer.exception, UnreadableInput)
     assert "expected a confirmed failure" in str(answer.exception)
     assert not file.path.exists()
 

@@ -45,6 +45,15 @@ def test_failure_is_known_again_with_other_values_and_its_sound_twin_is_not() ->
     assert match_schemata(SOUND, [schema]) == []
 
 
+def test_signature_that_asks_for_less_is_met_in_full() -> None:
+    """One that says nothing of the agent and the steps beside is as sure of a step that shows all it asks for."""
+    schema = make_schema(FAILED, 3, mode="blamespan:X3")
+    short = replace(schema, signature=replace(schema.signature, agent="", before="", after=""))
+
+    assert [(match.step, match.score) for match in match_schemata(AGAIN, [short])] == [(3, 1.0)]
+    assert match_schemata(SOUND, [short]) == []
+
+
 def test_failure_is_known_by_its_words_where_nothing_contradicts_it() -> None:
     """Who skips a check says so in words; who makes it uses others."""
     skipping = "I skip the verification because the deadline is close; consider it done."
@@ -165,17 +174,10 @@ def test_a_hundred_schemata_on_two_hundred_steps_take_milliseconds() -> None:
 
 def test_checks_of_ones_own_are_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What breaks a check of the registry is known by it; what keeps it is not."""
-    from blamespan_tracer.checks import in_use
-
     rules = tmp_path / "ours.toml"
     rules.write_text('[[check]]\nname = "no-swearing"\nwhen = { kind = ["message"] }\nforbid = { text = "damn" }\n')
     monkeypatch.setenv("BLAMESPAN_CHECKS", str(rules))
-    in_use._cached_checks.cache_clear()
-    try:
-        failed = team(("Clerk", "Damn it: where is the damn form?"))
-        finding = [finding for one in read_findings(failed) for finding in one.findings]
-    finally:
-        monkeypatch.undo()
-        in_use._cached_checks.cache_clear()
+    failed = team(("Clerk", "Damn it: where is the damn form?"))
+    finding = [finding for one in read_findings(failed) for finding in one.findings]
 
     assert "check no-swearing, fail" in finding

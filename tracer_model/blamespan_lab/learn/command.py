@@ -40,7 +40,6 @@ Examples:
               metavar="S", help="For one run, in seconds.")  # fmt: skip
 @click.option("--writer", type=click.Choice(["operators", "model"]), default="operators", show_default=True,
               help="Who writes faults; a model at BLAMESPAN_MANIPULATOR_URL.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Same seed, same faults.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Runs at once; all cores by default.")
 @click.option("--model", metavar="NAME", help="A causal language model to teach too: a folder, or a Hugging Face id.")
 @click.option("--out", type=_PATH, metavar="FOLDER", help="Keep the campaign in FOLDER.  [default: runs/learn/PROGRAM]")

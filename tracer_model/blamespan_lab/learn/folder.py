@@ -104,7 +104,13 @@ class LearnFolder:
             )
         if not lines:
             self._append(_JOURNAL, about)
-        self.done = {record["key"]: Done.from_json(record) for record in lines[1:]}
+        try:
+            self.done = {record["key"]: Done.from_json(record) for record in lines[1:]}
+        except (TypeError, LookupError) as error:
+            raise ConfigError(
+                f"expected a folder of this version, got {str(path)!r}, which holds records of another one ({error}). "
+                "Choose another with --out FOLDER, or delete it"
+            ) from error
 
     @property
     def labels_path(self) -> Path:

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blamespan.analysis.showing.legible import counted
 from blamespan.learning import LearnSettings
+from blamespan.learnt_files import OUTCOME_HEAD_FILE, STEP_HEAD_FILE, USUAL_COURSE_FILE
 from blamespan_lab.learn.campaign import Made, total_cost
 from blamespan_lab.learn.training import Trained
-from blamespan_tracer.checks.usual_course import FEWEST_RUNS, USUAL_COURSE_FILE
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
-from blamespan_tracer.step_head import STEP_HEAD_FILE
+from blamespan_tracer.checks.usual_course import FEWEST_RUNS
 
 if TYPE_CHECKING:
     from blamespan_lab.learn.language_model import TaughtModel
@@ -149,26 +149,29 @@ def _say_runs(runs: Mapping[str, Any] | None) -> str:
         return "nothing; learnt from recorded runs"
     faults = runs["flipped"] + runs["harmless"]
     parts = [
-        f"{runs['flipped']} failures by {faults} faults in {runs['sound']} sound tasks of {runs['tasks']}, "
-        f"{runs['replayed']} mended by replay"
+        f"{counted(runs['flipped'], 'failure')} by {counted(faults, 'fault')} in {runs['sound']} sound tasks of "
+        f"{runs['tasks']}, {runs['replayed']} mended by replay"
     ]
     if runs["placed"]:
         parts.append(f"at the step the fault was put into in {runs['replayed_where_injected']} of {runs['placed']}")
     if not runs["is_repeatable"]:
         parts.append("the program answers otherwise each time, so each replay was made three times")
     if runs["hung"]:
-        parts.append(f"{runs['hung']} runs hung or broke")
+        parts.append(f"{counted(runs['hung'], 'run')} hung or broke")
     if runs["why_void"]:
         parts.append(f"{runs['void']} say nothing ({runs['why_void']})")
     if runs["check_raised"]:
-        parts.append(f"the check raised on {runs['check_raised']} answers, which counts as wrong")
+        parts.append(f"the check raised on {counted(runs['check_raised'], 'answer')}, which counts as wrong")
     return "; ".join(parts)
 
 
 def _say_usual(usual: Mapping[str, Any]) -> str:
     if not usual["agents"]:
-        return f"nothing yet: {usual['sound_runs']} sound runs, {FEWEST_RUNS} show what is usual"
-    return f"{usual['habits']} habits of {usual['agents']} agents, by {usual['sound_runs']} sound runs and no label"
+        return f"nothing yet: {counted(usual['sound_runs'], 'sound run')}, {FEWEST_RUNS} show what is usual"
+    return (
+        f"{counted(usual['habits'], 'habit')} of {counted(usual['agents'], 'agent')}, by "
+        f"{counted(usual['sound_runs'], 'sound run')} and no label"
+    )
 
 
 def _say_steps(steps: Mapping[str, Any]) -> str:
@@ -227,7 +230,10 @@ def _say_cost(runs: Mapping[str, Any] | None, seconds: float) -> str:
     if runs is None:
         return took
     money = f", ${runs['usd']:,.2f}" if runs["usd"] else ""
-    return f"{runs['all']} runs, {runs['model_calls']:,} model calls, {runs['tokens']:,} tokens{money}, {took}"
+    return (
+        f"{counted(runs['all'], 'run')}, {counted(runs['model_calls'], 'model call')}, "
+        f"{counted(runs['tokens'], 'token')}{money}, {took}"
+    )
 
 
 def _say_use(better: Sequence[str], place: Path | None, folder: Path) -> str:
@@ -242,11 +248,11 @@ def _say_use(better: Sequence[str], place: Path | None, folder: Path) -> str:
 def _say_what_to_add(figures: Mapping[str, Any]) -> str:
     runs, steps = figures["runs"], figures["steps"]
     if figures["labels_of_other_runs"]:
-        return f". {figures['labels_of_other_runs']} labels are about other runs: were they made of another team?"
+        return f". {counted(figures['labels_of_other_runs'], 'label')} about other runs: made of another team?"
     if runs is not None and figures["teams"] > 1:
         return f". Runs of {figures['teams']} teams that share no agent were learnt as one: learn each by itself"
     if runs is not None and runs["tasks"] < _FEW_TASKS:
-        return f". To add: tasks; {runs['tasks']} are few, 20 or more show what holds on others"
+        return f". To add: tasks; {counted(runs['tasks'], 'task')} will not do, 20 or more show what holds on others"
     if runs is not None and runs["agents"] == 1:
         return ". One agent: it is always to blame, so only its steps can be learnt"
     if steps is None or steps["failures"] < _ENOUGH:

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.sources import runs_in
 from blamespan.cores import cores
-from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput, reason_of
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, read_labels
 from blamespan.labels.people import PersonLabel
 from blamespan.learning import LearnSettings, Learnt, Progress
+from blamespan.learnt_files import OUTCOME_HEAD_FILE, STEP_HEAD_FILE, USUAL_COURSE_FILE
 from blamespan.plugins import load_part, require
 from blamespan_lab.learn.campaign import BY, Budget, Campaign, Made, cost_of
 from blamespan_lab.learn.folder import LearnFolder
@@ -28,10 +30,10 @@ from blamespan_lab.learn.worker import CleanRun, RecordedTrial, open_worker
 from blamespan_lab.rerun.stress.recipe import StressRecipe
 from blamespan_lab.rerun.stress.watching import longest_trace
 from blamespan_lab.rerun.worker_pool import RunEnded, WorkerPool
-from blamespan_tracer.checks.usual_course import USUAL_COURSE_FILE, UsualCourses
+from blamespan_tracer.checks.usual_course import UsualCourses
 from blamespan_tracer.heads import name_for_team
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE, OutcomeHead
-from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+from blamespan_tracer.outcome_head import OutcomeHead
+from blamespan_tracer.step_head import StepHead
 
 if TYPE_CHECKING:
     from blamespan_lab.learn.language_model import TaughtModel
@@ -60,7 +62,7 @@ def learn(
 
         open_language_model(settings.model)  # what is wrong with it is said before a run is spent
     began_s = time.monotonic()
-    name, check_name, runs, seed = _name_of(program), _name_of(check), settings.runs, settings.seed
+    name, check_name, runs = _name_of(program), _name_of(check), settings.runs
     if name is None and not runs:
         raise ConfigError("expected a program as module:factory, or recorded runs, got neither. Name one of them")
     recorded, said = list(_read_recorded(runs)), _read_said(settings.labels, runs)
@@ -68,16 +70,18 @@ def learn(
     folder = Path(settings.out) if settings.out is not None else default
     made: Made | None = None
     if name is not None:
-        recipe = make_recipe(seed=seed, timeout_s=settings.timeout_s, writer=settings.writer)
+        recipe = make_recipe(timeout_s=settings.timeout_s, writer=settings.writer)
         kept = LearnFolder(folder, _identity(name, check_name, tasks, recipe))
         budget, processes = Budget.of(settings), settings.processes
         made = make_runs(name, check_name, tasks, kept, recipe, budget, processes=processes, on_progress=on_progress)
         recorded += kept.runs().values()
         said += _own_labels(kept)
+    if not recorded:
+        raise UnreadableInput(f"{', '.join(map(str, runs))}: expected recorded runs to learn from, got none")
     folder.mkdir(parents=True, exist_ok=True)
     on_progress("learning", 0, 1)
     with_fault = {done.trace_id for done in made.done if done.fault is not None} if made is not None else set()
-    trained = train_team(recorded, said, folder, with_fault=with_fault, seed=seed)
+    trained = train_team(recorded, said, folder, with_fault=with_fault)
     on_progress("learning", 1, 1)
     worth = {
         USUAL_COURSE_FILE: bool(trained.courses.teams),
@@ -86,18 +90,18 @@ def learn(
     }
     better = [name for name, is_better in worth.items() if is_better]
     place = _put_into_use(folder, better) if settings.use and better else None
-    taught = _teach(settings.model, trained, folder, seed, on_progress) if settings.model is not None else None
+    taught = _teach(settings.model, trained, folder, on_progress) if settings.model is not None else None
     figures = figures_of(made, trained, settings, taught, seconds=time.monotonic() - began_s)
     return Learnt(lines_of(figures, folder, better, place), figures, folder, bool(better) and settings.use)
 
 
-def _teach(name: str, trained: Trained, folder: Path, seed: int, on_progress: Progress) -> TaughtModel | str:
+def _teach(name: str, trained: Trained, folder: Path, on_progress: Progress) -> TaughtModel | str:
     """Teach a language model what the small one was taught; or say why that cannot be, which costs nothing else."""
     from blamespan_lab.learn.language_model import teach_language_model
 
     on_progress("teaching the language model", 0, 1)
     try:
-        return teach_language_model(name, trained.labelled, trained.hits, folder, seed=seed)
+        return teach_language_model(name, trained.labelled, trained.hits, folder)
     except BlamespanError as error:
         return str(error)
     finally:
@@ -128,11 +132,13 @@ def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: 
     at_once = settings.processes or cores()
     money = f", ${most * cost.usd:,.2f}" if cost.usd else ""
     plan = [
-        f"first task  {how}; {', '.join(trial.run.agents) or 'no agent was seen'}; {calls} model calls",
-        f"plan        {len(tasks)} tasks clean, at most {budget} runs with a fault, two replays of each failure",
+        f"first task  {how}; {', '.join(trial.run.agents) or 'no agent was seen'}; {counted(calls, 'model call')}",
+        f"plan        {counted(len(tasks), 'task')} clean, at most {counted(budget, 'run')} with a fault, two replays "
+        "of each failure",
         f"tools       {tools}",
-        f"price       at most {most} runs, {most * calls:,} model calls, {most * tokens:,} tokens{money}, "
-        f"{most * took_s / at_once / 60:.1f} min with {at_once} processes",
+        f"price       at most {counted(most, 'run')}, {counted(most * calls, 'model call')}, "
+        f"{counted(most * tokens, 'token')}{money}, "
+        f"{most * took_s / at_once / 60:.1f} min with {counted(at_once, 'process', 'processes')}",
     ]
     if settings.model is not None:
         from blamespan_lab.learn.language_model import describe_plan
@@ -151,7 +157,7 @@ def read_tasks(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"--tasks must be a text file with a task on each line, got {str(path)!r}: {error}"
+            f"--tasks must be a text file with a task on each line, got {str(path)!r}: {reason_of(error)}"
         ) from error
     if path.suffix != ".jsonl":
         return [line.strip() for line in lines if line.strip()]

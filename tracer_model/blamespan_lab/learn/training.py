@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from blamespan.attribution import Attribution, TracerIdentity
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.people import PersonLabel, by_run
+from blamespan.learnt_files import OUTCOME_HEAD_FILE, STEP_HEAD_FILE, USUAL_COURSE_FILE
 from blamespan.taxonomy import canonical
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.recorded_runs import group_by_task
@@ -32,14 +33,8 @@ from blamespan_tracer.auto.parallel_calls import order_parallel_calls
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.auto.weights import BUNDLED, AutoWeights
 from blamespan_tracer.checks import CHECKS
-from blamespan_tracer.checks.usual_course import (
-    USUAL_COURSE_FILE,
-    UsualCourses,
-    learn_usual_courses,
-)
+from blamespan_tracer.checks.usual_course import UsualCourses, learn_usual_courses
 from blamespan_tracer.heads import list_agents
-from blamespan_tracer.outcome_head import OUTCOME_HEAD_FILE
-from blamespan_tracer.step_head import STEP_HEAD_FILE
 
 _FOLDS = 5
 _WELL_KNOWN = 0.8
@@ -147,13 +142,13 @@ def train_team(
         well, badly = _sort_by_hits([*zip(agents, named, strict=True), *zip(kinds, named, strict=True)])
         hits = figures.hits_after if is_better else figures.hits_before
         in_use = {one.run.trace.trace_id: of_one for one, of_one in zip(team.failures, hits, strict=True)}
-    except ConfigError as error:
+    except UnreadableInput as error:
         why_not = str(error)
     outcomes, why_no_outcomes = None, ""
     try:
         outcome_head, outcomes = learn_head(read_outcomes(list(traces.values()), tracer), seed=seed)
         outcome_head.save(folder / OUTCOME_HEAD_FILE)
-    except ConfigError as error:
+    except UnreadableInput as error:
         why_no_outcomes = str(error)
     return Trained(
         courses,

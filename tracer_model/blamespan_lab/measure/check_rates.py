@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TypedDict
 
 from blamespan.importing.recorded import RecordedRun
@@ -69,8 +67,3 @@ _Counts = defaultdict[str, Counter[str]]
 
 def _list_all(counts: _Counts) -> dict[str, dict[str, int]]:
     return {check.name: dict(counts[check.name]) for check in CHECKS}
-
-
-def write_rates(rates: CheckRates, path: Path) -> None:
-    """Write the file that the tracer `auto` reads."""
-    path.write_text(json.dumps(rates, indent=1) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from blamespan.analysis.summary.statistics import wilson
 from blamespan.attribution import Attribution
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import canonical
 from blamespan.trace import MessageActionTrace
@@ -70,13 +70,13 @@ def evaluate_generated(runs: Sequence[RecordedRun], verdicts: Sequence[Attributi
     tracer abstains or says that it probably did not fail.
 
     Raises:
-        ConfigError: if no run is labelled so.
+        UnreadableInput: if no run is labelled so.
     """
     pairs = list(zip(runs, verdicts, strict=True))
     failed = [(run, verdict) for run, verdict in pairs if run.origin is not None and run.origin.decisive is not None]
     sound = [(run, verdict) for run, verdict in pairs if run.trace.outcome == "succeeded"]
     if not failed:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected runs with a decisive step, got {len(runs)} without. Make them: blamespan lab generate"
         )
     answers = [_rate(run, verdict) for run, verdict in failed]

@@ -14,7 +14,7 @@ from blamespan.analysis.results.rows import row_of
 from blamespan.analysis.summary.facts import Fact, Judge, Row, fact_of
 from blamespan.analysis.summary.statistics import wilson
 from blamespan.attribution import NOBODY_KNOWS
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.taxonomy import canonical, mode
@@ -163,10 +163,10 @@ def evaluate_labels(runs: Sequence[LabelledVerdict]) -> LabelFigures:
     those that people name.
 
     Raises:
-        ConfigError: if no label says anything.
+        UnreadableInput: if no label says anything.
     """
     if not any(_says(opinion) for run in runs for opinion in run.people.values()):
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected labels that say something of these runs, got {len(runs)} runs without. "
             "Make some with: blamespan annotate TRACES"
         )

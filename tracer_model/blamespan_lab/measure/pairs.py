@@ -11,7 +11,7 @@ from typing import NotRequired, TypedDict
 import numpy as np
 
 from blamespan.attribution import Attribution
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.make.edits.generate import LabelledPair
@@ -119,10 +119,10 @@ def evaluate_pairs(pairs: Sequence[LabelledPair], verdicts: Sequence[PairVerdict
     """Score *verdicts* on *pairs*.
 
     Raises:
-        ConfigError: if there is none.
+        UnreadableInput: if there is none.
     """
     if not pairs:
-        raise ConfigError("expected pairs to measure on, got none. Make them: blamespan lab generate edits")
+        raise UnreadableInput("expected pairs to measure on, got none. Make them: blamespan lab generate edits")
     rows = list(zip(pairs, verdicts, strict=True))
     hits = [verdict.edited.decisive_step == pair.step for pair, verdict in rows]
     gains = [gain for pair, verdict in rows if (gain := _gain(pair, verdict)) is not None]
@@ -181,10 +181,12 @@ def evaluate_moves(moves: Sequence[Move], verdicts: Sequence[tuple[Attribution, 
     """Score the verdicts on both runs of each of *moves*.
 
     Raises:
-        ConfigError: if there is none.
+        UnreadableInput: if there is none.
     """
     if not moves:
-        raise ConfigError("expected moved mistakes to measure on, got none: no run has two agents that copy one value")
+        raise UnreadableInput(
+            "expected moved mistakes to measure on, got none: no run has two agents that copy one value"
+        )
     hits = [
         (first.decisive_step == move.first_step, second.decisive_step == move.second_step)
         for move, (first, second) in zip(moves, verdicts, strict=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from blamespan.analysis.summary.statistics import wilson
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.statistics import percent
 from blamespan_tracer.schemata import ErrorSchema, SchemaMatch, SoundSteps, make_schema
@@ -76,7 +76,7 @@ def evaluate_schemata(runs: Sequence[RecordedRun]) -> SchemaFigures:
     """Measure on a generated corpus, each side searched with the schemata of the other.
 
     Raises:
-        ConfigError: if a side has no failure or no sound run.
+        UnreadableInput: if a side has no failure or no sound run.
     """
     sides = [[run for run in runs if _side_of(run) == side] for side in range(_SIDES)]
     searched: list[tuple[frozenset[str], list[_Searched]]] = []
@@ -90,7 +90,7 @@ def evaluate_schemata(runs: Sequence[RecordedRun]) -> SchemaFigures:
     sound = [one for _, found in searched for one in found if one.run.trace.outcome == "succeeded"]
     known = [one for modes, one in failures if _mode(one.run) in modes]
     if not known or not sound:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected failures of the same mode on both sides and sound runs, got {len(known)} and {len(sound)}. "
             "Make a corpus with: blamespan lab generate small --out corpora/small"
         )

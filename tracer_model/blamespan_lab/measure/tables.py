@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan_lab.console import print_table
 from blamespan_lab.measure.aegis import AegisFigures, F1Scores
 from blamespan_lab.measure.generated import GeneratedFigures
@@ -26,7 +26,7 @@ def print_aegis(tracer: str, figures: AegisFigures) -> None:
     rows: list[tuple[str, Mapping[str, Any]]] = [  # Any: figures of several shapes, printed alike
         (tracer, figures),
         ("  names as spelled", figures["exact_names"]),
-        *([(f"  {unseen['n']} runs of unseen questions", unseen)] if unseen and unseen["n"] else []),
+        *([(f"  {counted(unseen['n'], 'run')} of unseen questions", unseen)] if unseen and unseen["n"] else []),
         *figures["baselines"].items(),
     ]
     low, high = figures["pair_ci"]
@@ -55,8 +55,8 @@ def print_steps(title: str, tracer: str, figures: SubsetFigures) -> None:
         *([name, f"{row['step']:.1f}", f"{row['agent']:.1f}"] for name, row in figures["baselines"].items()),
     ]
     print_table(
-        f"{escape(printable(title))}, {figures['n']} runs, {figures['abstained']} abstained, right in %; 95 % "
-        f"intervals: step {step_low:.1f} to {step_high:.1f}, agent {agent_low:.1f} to {agent_high:.1f}",
+        f"{escape(printable(title))}, {counted(figures['n'], 'run')}, {figures['abstained']} abstained, right in %; "
+        f"95 % intervals: step {step_low:.1f} to {step_high:.1f}, agent {agent_low:.1f} to {agent_high:.1f}",
         ["", "step", "agent", "top 3", "within 1", "within 3"],
         rows,
     )
@@ -69,7 +69,7 @@ def print_generated(corpus: str, tracer: str, figures: GeneratedFigures) -> None
         rows += [(f"  {part} {value}", row) for value, row in values.items()]
     low, high = figures["step_ci"]
     print_table(
-        f"{corpus}, {figures['n']} failed runs, right in %; step within {low:.1f} to {high:.1f} (95 %), "
+        f"{corpus}, {counted(figures['n'], 'failed run')}, right in %; step within {low:.1f} to {high:.1f} (95 %), "
         f"{figures['abstained']} abstained",
         ["", "runs", "step", "agent", "mode"],
         [[title, str(row["n"]), *(f"{row[key]:.1f}" for key in ("step", "agent", "mode"))] for title, row in rows],
@@ -194,7 +194,7 @@ def print_labels(judge: str, figures: LabelFigures, unmatched: Mapping[str, int]
         title = f"failed or not, {figures['recorded']} outcomes recorded"
         rows.insert(4, (title, figures["failed_recorded"], None))
     print_table(
-        f"{judge}, {figures['n']} labelled runs, right in % by their labels, and people among themselves",
+        f"{judge}, {counted(figures['n'], 'labelled run')}, right in % by their labels, and people among themselves",
         ["", "tracer", "95 %", "runs", "people", "coeff.", "runs"],
         [[title, *_tracer_cells(right), *_people_cells(people_row)] for title, right, people_row in rows],
     )
@@ -204,9 +204,11 @@ def print_labels(judge: str, figures: LabelFigures, unmatched: Mapping[str, int]
             f"{part} {_format_coefficient(value)}"
             for part, value in (("failed", pair["failed"]), ("agent", pair["agent"]), ("mode", pair["mode"]))
         )
-        click.echo(f"Cohen's kappa of {' and '.join(map(printable, pair['who']))}, {pair['n']} runs: {parts}")
+        click.echo(
+            f"Cohen's kappa of {' and '.join(map(printable, pair['who']))}, {counted(pair['n'], 'run')}: {parts}"
+        )
     if figures["disputed"]:
-        click.echo(f"{figures['disputed']} runs are disputed: people name different steps; left out of `step`")
+        click.echo(f"{counted(figures['disputed'], 'run')} disputed: people name different steps; left out of `step`")
     if figures["step_ece"] is not None:
         bins = "; ".join(
             f"{part['stated']:.2f} said, {part['right']:.2f} right ({part['n']})" for part in figures["calibration"]
@@ -215,12 +217,12 @@ def print_labels(judge: str, figures: LabelFigures, unmatched: Mapping[str, int]
     if figures["failure_ece"] is not None:
         click.echo(f"calibration error of the failure score {figures['failure_ece']:.3f}")
     for key, reason in (
-        ("of_other_runs", "are of other runs"),
-        ("misfits", "name a step that the run does not have"),
-        ("ambiguous", "are of traces with several runs: give the traces instead of results"),
+        ("of_other_runs", "of other runs"),
+        ("misfits", "on a step that the run does not have"),
+        ("ambiguous", "of traces with several runs: give the traces instead of results"),
     ):
         if unmatched[key]:
-            click.echo(f"{unmatched[key]} labels {reason}", err=True)
+            click.echo(f"{counted(unmatched[key], 'label')} {reason}", err=True)
 
 
 def _tracer_cells(right: Right) -> list[str]:

@@ -16,7 +16,7 @@ from blamespan.annotate import is_verdict, read_verdict
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
-from blamespan.importing.selection import is_named
+from blamespan.importing.selection import list_named
 from blamespan.rebuilding.runs import Run, split_runs
 from blamespan.testing import SpanRecorder
 from blamespan.tracers import DEFAULT_TRACER, ask_tracer, load_tracer
@@ -40,13 +40,12 @@ class ReplayableRun:
     spans: Run | None
 
 
-def read_replayable(source: str | Path, which: str | None = None, *, format_name: str | None = None) -> ReplayableRun:
+def read_replayable(source: str | Path, which: str | None = None) -> ReplayableRun:
     """Read the run to replay from a file or this machine's store, as `blamespan analyze` does.
 
     Args:
         source: The file, or the name of a stored run.
         which: Its number, from 1, or how its trace's id begins, where the file holds several runs.
-        format_name: Read it in this format instead of telling by its content.
 
     Raises:
         UnreadableInput: if there is no run in it.
@@ -54,18 +53,16 @@ def read_replayable(source: str | Path, which: str | None = None, *, format_name
     """
     runs: list[RecordedRun] = []
     errors: list[UnreadableInput] = []
-    number = 0
-    for run in runs_in([source], format_name=format_name, with_spans=True):
+    for run in runs_in([source], with_spans=True):
         if isinstance(run, UnreadableInput):
             errors.append(run)
-            continue
-        number += 1
-        if which is None or is_named(which, number, run.trace):
+        else:
             runs.append(run)
-    if not runs and errors:
-        raise errors[0]
+    if not runs:
+        raise errors[0] if errors else UnreadableInput(f"{source}: expected a recorded run, got none. Check the path")
+    runs = list_named(runs, which)
     if len(runs) != 1:
-        names = ", ".join(run.trace.trace_id for run in runs[:5]) or "none"
+        names = ", ".join(run.trace.trace_id for run in runs[:5])
         more = ", ..." if len(runs) > 5 else ""
         raise ConfigError(
             f"{source}: expected one run that can be replayed, got {len(runs)} ({names}{more}). "

@@ -37,7 +37,6 @@ Examples:
 @click.option("--step", type=int, required=True, help="Index of the step to put right, as `analyze` shows it.")
 @click.option("--with", "text", metavar="TEXT", help="What it says instead; @FILE reads it from a file.")
 @click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
-@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
 @click.option("--task", help="What the program is asked; the recorded task if not given.")
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether it is right.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object.")
@@ -47,7 +46,6 @@ def replay(
     step: int,
     text: str | None,
     which: str | None,
-    format_name: str | None,
     task: str | None,
     check: str | None,
     wants_json: bool,
@@ -60,7 +58,7 @@ def replay(
     attribute `check`.
     """
     instead = _instead(text)
-    script = read_replayable(trace, which, format_name=format_name).script
+    script = read_replayable(trace, which).script
     asked = task if task is not None else script.trace.task
     for framework in ("autogen_core", "autogen_agentchat"):  # what they say of a replay that is refused is no news
         logging.getLogger(framework).addHandler(logging.NullHandler())

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from blamespan.attribution import Attribution
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.recorded_runs import group_by_task
@@ -97,10 +97,10 @@ def learn_combination(asked: Sequence[AskedRun], *, seed: int = 0) -> tuple[Comb
     """Fit a combination to labelled failures, and measure it by cross-validation over their tasks.
 
     Raises:
-        ConfigError: if there are fewer than `FEWEST`.
+        UnreadableInput: if there are fewer than `FEWEST`.
     """
     if len(asked) < FEWEST:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected {FEWEST} labelled failures with an answer of the judge, got {len(asked)}. Label more with: "
             "blamespan annotate"
         )

@@ -11,7 +11,7 @@ from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
 
 from blamespan.attribution import NOBODY_KNOWS
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.labels.people import PersonLabel
 from blamespan.trace import MessageActionTrace
 from blamespan.tracers import Tracer
@@ -115,12 +115,12 @@ def read_outcomes(runs: Sequence[MessageActionTrace], tracer: Tracer) -> KnownOu
     """Read the runs whose outcome is known; the tracer is not told of it.
 
     Raises:
-        ConfigError: if fewer than `FEWEST` runs failed, or succeeded.
+        UnreadableInput: if fewer than `FEWEST` runs failed, or succeeded.
     """
     known = [run for run in runs if run.outcome in ("failed", "succeeded") and run.steps]
     failed = sum(run.outcome == "failed" for run in known)
     if min(failed, len(known) - failed) < FEWEST:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected at least {FEWEST} failed and {FEWEST} sound runs to learn from, got {failed} and "
             f"{len(known) - failed}. Record more: blamespan.record_outcome, or blamespan annotate"
         )

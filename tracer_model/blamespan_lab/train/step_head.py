@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from blamespan.attribution import Attribution
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.people import PersonLabel, step_of
 from blamespan.lazy import lazy_property
@@ -253,11 +253,11 @@ def learn_step_head(team: TeamSteps, *, seed: int = 0) -> tuple[StepHead, StepFi
     """Fit a head to all labels; its figures and its step sets come from heads that have not seen the run's task.
 
     Raises:
-        ConfigError: if there are too few labels.
+        UnreadableInput: if there are too few labels.
     """
     steps = team.failures
     if len(steps) < FEWEST:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected at least {FEWEST} labelled failures whose step an agent took, got {len(steps)}. "
             "Label more with: blamespan annotate TRACES"
         )

@@ -31,7 +31,7 @@ from blamespan_tracer.checks.in_use import digest_files
 from blamespan_tracer.checks.tracer import attribute_results
 from blamespan_tracer.checks.usual_course import PREFIX
 from blamespan_tracer.heads import choose_head
-from blamespan_tracer.ledger.ledger import TASK
+from blamespan_tracer.ledger.ledger import TASK, Ledger
 from blamespan_tracer.modes import mode_of, mode_of_step
 from blamespan_tracer.outcome_head import OutcomeHead, outcome_heads_in_use
 from blamespan_tracer.step_head import StepHead, step_heads_in_use
@@ -133,9 +133,9 @@ class AutoTracer:
             verdict = Attribution.abstain(ordered, reason, self._identity)
         return restore_order(verdict or self._judge(self.read(ordered)), places)
 
-    def read(self, trace: MessageActionTrace) -> ReadRun:
-        """Read a run: its claims, what its checks come to, and plain features of its steps."""
-        run = ExaminedRun(trace)
+    def read(self, trace: MessageActionTrace, ledger: Ledger | None = None) -> ReadRun:
+        """Read a run: its claims unless they are given, what its checks come to, and plain features of its steps."""
+        run = ExaminedRun(trace, ledger)
         results = [result for check in self._checks for result in check.apply(run)]
         observed = judge_claims(observe(trace, results, run.ledger), self._weights.claims)
         can_be_blamed = np.array([trace.can_be_blamed(step) for step in trace.steps], np.bool_)

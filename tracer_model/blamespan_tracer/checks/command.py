@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.legible import counted, printable
+from blamespan.analysis.showing.notices import readable
 
 if TYPE_CHECKING:
     from blamespan.importing.recorded import RecordedRun
@@ -47,18 +47,14 @@ def checks(traces: tuple[str, ...], files: tuple[Path, ...], wants_json: bool, e
     if not traces:
         _print_list(in_use, wants_json=wants_json)
         return
-    n_unreadable = 0
-    for run in runs_in(traces):
-        if isinstance(run, UnreadableInput):
-            n_unreadable += 1
-            notice(run)
-            continue
+    refused: list[UnreadableInput] = []
+    for run in readable(runs_in(traces), refused):
         results = apply_checks(in_use, run.trace)
         if wants_json:
             click.echo(json.dumps({"source": run.source, "trace_id": run.trace.trace_id, **_as_json(results)}))
         else:
             _print_run(run, results, every=every)
-    if n_unreadable:
+    if refused:
         sys.exit(1)
 
 
@@ -83,7 +79,9 @@ def _print_run(run: RecordedRun, results: list[CheckResult], *, every: bool) -> 
     shown = [result for result in results if every or result.outcome == "fail"]
     n_broken = len({result.check.name for result in results if result.outcome == "fail"})
     n_checks = len({result.check.name for result in results})
-    click.echo(f"{printable(run.source)}   {len(run.trace.steps)} steps   {n_broken} of {n_checks} checks broken")
+    click.echo(
+        f"{printable(run.source)}   {counted(len(run.trace.steps), 'step')}   {n_broken} of {n_checks} checks broken"
+    )
     for result in sorted(shown, key=lambda result: -1 if result.step is None else result.step):
         step = "   -" if result.step is None else f"{result.step:4}"
         agent = "" if result.step is None else run.trace.steps[result.step].agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -22,12 +22,12 @@ _GROUP = "blamespan.checks"
 
 
 def apply_checks_in_use(trace: MessageActionTrace) -> list[CheckResult]:
-    """Apply every check in use to a run; the part `checks` of `blamespan`.
+    """Apply every check in use to a run, those of files as they are now; the part `checks` of `blamespan`.
 
     Raises:
         ConfigError: if a file that `BLAMESPAN_CHECKS` names, or an installed package, offers what is no check.
     """
-    return apply_checks(_cached_checks(), trace)
+    return apply_checks(_cached_checks(tuple(map(_state_of, _list_files()))), trace)
 
 
 def checks_in_use(files: Sequence[Path] | None = None) -> tuple[Check, ...]:
@@ -78,9 +78,19 @@ def installed_checks() -> list[Check]:
     return [check for name in names for check in _as_checks(entries[name])]
 
 
-@cache
-def _cached_checks() -> tuple[Check, ...]:
+@lru_cache(maxsize=1)
+def _cached_checks(files: tuple[tuple[object, ...], ...]) -> tuple[Check, ...]:
+    """Read the checks in use again where one of *files* has changed: a page or an MCP server runs for long."""
+    del files
     return checks_in_use()
+
+
+def _state_of(path: Path) -> tuple[object, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (path,)  # reading it says what is wrong
+    return path, found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _list_files() -> list[Path]:

@@ -14,7 +14,6 @@ They match anywhere in a text.
 
 from __future__ import annotations
 
-import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -24,7 +23,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import re2  # type: ignore[import-untyped]
 
 from blamespan.errors import ConfigError
-from blamespan.strict_tables import read_choice, read_flag, read_text, read_whole_number, refuse_unknown_keys
+from blamespan.strict_tables import read_choice, read_flag, read_text, read_toml, read_whole_number, refuse_unknown_keys
 from blamespan.taxonomy import mode
 from blamespan.trace import AgentRole, Step, StepKind, StepStatus
 from blamespan_tracer.checks.check import Check, ExaminedRun, Finding, Outcome
@@ -100,12 +99,7 @@ def read_toml_checks(path: Path) -> tuple[Check, ...]:
         ConfigError: if it cannot be read, is no TOML, has an unknown key (the nearest one is named), a value that does
             not fit, a pattern that RE2 does not take, or two checks of one name.
     """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(
-            f"expected checks in TOML at {str(path)!r}, got {error}. docs/how-to/checks.md shows the form"
-        ) from error
+    document = read_toml(path, "checks", "docs/how-to/checks.md shows the form")
     where = path.name
     refuse_unknown_keys(document, ("check",), where)
     entries = document.get("check")

@@ -19,14 +19,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from blamespan.errors import TracerUnavailable
+from blamespan.learnt_files import USUAL_COURSE_FILE
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.checks.check import Check, ExaminedRun, Finding
 from blamespan_tracer.heads import list_agents, load_in_use
 from blamespan_tracer.tokens import split_sentences
-
-USUAL_COURSE_FILE: Final = "usual.json"
-"""Name of the file beside the collector's store."""
 
 FEWEST_RUNS: Final = 20
 """Sound runs that show what is usual: what all of 20 did, the next does with a probability of 0.95."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from blamespan.analysis.showing.legible import counted, printable
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.cli import SuggestingGroup
 from blamespan.errors import ConfigError, UnreadableInput
 
@@ -49,10 +49,7 @@ def schemata() -> None:
 @click.option(
     "--step", type=click.IntRange(min=0), metavar="N", help="The step that failed, with --run or a single run."
 )
-@click.option("--mode", metavar="TAXONOMY:CODE", help="Its error mode: blamespan lab modes lists them.")
-@click.option("--quote", default="", metavar="TEXT", help="Words of the step that show it.")
 @click.option("--title", default="", metavar="TEXT", help="What goes wrong, for people.")
-@click.option("--name", default="", metavar="NAME", help="A name of your own.")
 @click.option(
     "--labels", type=_PATH, metavar="FILE", help="What people say.  [default: labels.jsonl beside the traces]"
 )
@@ -62,10 +59,7 @@ def add_schemata(
     traces: tuple[str, ...],
     which: str | None,
     step: int | None,
-    mode: str | None,
-    quote: str,
     title: str,
-    name: str,
     labels: Path | None,
     sound: tuple[str, ...],
     path: Path | None,
@@ -75,54 +69,53 @@ def add_schemata(
     A failure is confirmed by --step, by a label (also those that replay gave), or by an outcome that is known, and then
     the step is the one that the tracer names. A failure that is known already is noted with the schema that it matches.
     Every schema is held against the runs that are known to be sound, among TRACES and --sound: what sound steps show as
-    well is refused.
+    well is refused. Name and mode of a schema are lines of the file, as all of it: write others there.
 
     Example:  blamespan schemata add traces.jsonl --labels labels.jsonl
     """
+    from blamespan.importing.selection import list_named
     from blamespan.labels.people import by_run
-    from blamespan.taxonomy import mode as find_mode
     from blamespan_tracer.schemata.making import SoundSteps
 
     file = _open(path)
     file.read()
-    if mode is not None:
-        mode = str(find_mode(mode))
-    runs = _choose(list(_read_runs(traces)), which)
+    refused: list[UnreadableInput] = []
+    runs = list_named(_read_runs(traces, refused), which)
     if step is not None and len(runs) != 1:
         raise ConfigError(f"expected one run beside --step, got {len(runs)}. Choose one with --run NUMBER")
     known_labels = by_run(_read_labels(labels, traces))
     confirmed: list[tuple[MessageActionTrace, int, str, str]] = []
-    offered = [run.trace for run in _read_runs(sound)] if sound else []
+    offered = [run.trace for run in _read_runs(sound, refused)] if sound else []
     sound_runs = [trace for trace in offered if trace.outcome != "failed"]
     if failed := len(offered) - len(sound_runs):
         click.echo(f"blamespan: left out {counted(failed, 'run')} of --sound known to have failed", err=True)
     for run in runs:
-        found = _confirm(run.trace, step, mode, known_labels.get(run.trace.trace_id, ()))
+        found = _confirm(run.trace, step, known_labels.get(run.trace.trace_id, ()))
         if found is None:
             if run.trace.outcome == "succeeded":
                 sound_runs.append(run.trace)
         else:
             confirmed.append((run.trace, *found))
     if not confirmed:
-        raise ConfigError(
-            f"expected a confirmed failure in {', '.join(traces) or 'the store'}, got {len(runs)} runs without one. "
+        raise UnreadableInput(
+            f"expected a confirmed failure in {', '.join(traces) or 'the store'}, got {counted(len(runs), 'run')} "
+            "without one. "
             "Name the step by --run and --step, label it with blamespan annotate, or record the outcome"
         )
     sound_steps = SoundSteps(sound_runs)
-    counts = [_add_one(file, *one, quote=quote, title=title, name=name, sound=sound_steps) for one in confirmed]
+    counts = [_add_one(file, *one, title=title, sound=sound_steps) for one in confirmed]
     click.echo(
         f"blamespan: {counts.count('made')} made, {counts.count('known')} known already, {counts.count('refused')} "
         f"refused; held against {counted(len(sound_runs), 'sound run')}; {file.path}",
         err=True,
     )
-    if "made" not in counts and "known" not in counts:
+    if refused or ("made" not in counts and "known" not in counts):
         sys.exit(1)
 
 
 def _add_one(
-    file: SchemataFile, trace: MessageActionTrace, step: int, mode: str, by: str, *, quote: str, title: str, name: str,
-    sound: Any,
-) -> str:  # fmt: skip
+    file: SchemataFile, trace: MessageActionTrace, step: int, mode: str, by: str, *, title: str, sound: Any
+) -> str:
     """Keep a confirmed failure; say whether a schema was made, one was known, or it was refused."""
     from blamespan_tracer.schemata.making import make_schema
     from blamespan_tracer.schemata.matching import match_schemata
@@ -130,7 +123,7 @@ def _add_one(
     known = file.read()
     seen = _seen(trace, step, by)
     match = next((match for match in match_schemata(trace, known) if match.step == step), None)
-    if match is not None and not name:
+    if match is not None:
         file.add_seen(match.schema.name, seen)
         click.echo(
             f"{match.schema.name}  known already, {match.score:.2f}: run {trace.trace_id[:8]} step {step} is noted"
@@ -138,9 +131,8 @@ def _add_one(
         return "known"
     try:
         schema = make_schema(
-            trace, step, mode=mode, quote=quote, title=title, name=name, taken={one.name for one in known}, seen=seen,
-            sound=sound,
-        )  # fmt: skip
+            trace, step, mode=mode, title=title, taken={one.name for one in known}, seen=seen, sound=sound
+        )
         file.add(schema)
     except ConfigError as error:
         click.echo(f"blamespan: run {trace.trace_id[:8]}: {printable(str(error))}", err=True)
@@ -165,7 +157,8 @@ def match_runs(traces: tuple[str, ...], path: Path | None, *, as_json: bool) -> 
     known = file.read()
     if not known:
         raise ConfigError(f"expected schemata in {str(file.path)!r}, got none. Make one with: blamespan schemata add")
-    found = [(run, match_schemata(run.trace, known)) for run in _read_runs(traces)]
+    refused: list[UnreadableInput] = []
+    found = [(run, match_schemata(run.trace, known)) for run in _read_runs(traces, refused)]
     recurrences = Recurrences(known)
     for run, matches in found:
         for match in matches:
@@ -187,6 +180,8 @@ def match_runs(traces: tuple[str, ...], path: Path | None, *, as_json: bool) -> 
                 f"{printable(run.source)}  step {match.step} {agent}  {match.schema.name}  {match.score:.2f}  {said}"
             )
     click.echo(f"blamespan: {n_matched} of {len(found)} runs show a known failure", err=True)
+    if refused:
+        sys.exit(1)
 
 
 def _open(path: Path | None) -> SchemataFile:
@@ -198,26 +193,11 @@ def _open(path: Path | None) -> SchemataFile:
     return SchemataFile(found)
 
 
-def _read_runs(traces: Sequence[str]) -> Iterator[RecordedRun]:
-    """Yield the runs of files, or without any those of the store; what cannot be read is named on stderr."""
+def _read_runs(traces: Sequence[str], refused: list[UnreadableInput]) -> list[RecordedRun]:
+    """Read the runs of files, or without any those of the store; what cannot be read is named on stderr."""
     from blamespan.analysis.sources import runs_in
 
-    for item in runs_in(traces):
-        if isinstance(item, UnreadableInput):
-            notice(item)
-        else:
-            yield item
-
-
-def _choose(runs: Sequence[RecordedRun], which: str | None) -> Sequence[RecordedRun]:
-    from blamespan.importing.selection import is_named
-
-    if which is None:
-        return runs
-    chosen = [run for number, run in enumerate(runs, 1) if is_named(which, number, run.trace)]
-    if len(chosen) != 1:
-        raise ConfigError(f"expected a number from 1 to {len(runs)}, or a trace id, got --run {which!r}")
-    return chosen
+    return list(readable(runs_in(traces), refused))
 
 
 def _read_labels(labels: Path | None, traces: Sequence[str]) -> list[PersonLabel]:
@@ -231,19 +211,17 @@ def _read_labels(labels: Path | None, traces: Sequence[str]) -> list[PersonLabel
     return [] if path is None else read_labels(path, [])
 
 
-def _confirm(
-    trace: MessageActionTrace, step: int | None, mode: str | None, labels: Sequence[PersonLabel]
-) -> tuple[int, str, str] | None:
+def _confirm(trace: MessageActionTrace, step: int | None, labels: Sequence[PersonLabel]) -> tuple[int, str, str] | None:
     """Return which step of a run is known to have failed, with which mode, and who says so; None where nobody does."""
     from blamespan.labels.people import step_of
     from blamespan.tracers import DEFAULT_TRACER, load_tracer
 
     if step is not None:
-        return step, mode or "", "user"
+        return step, "", "user"
     for label in reversed([label for label in labels if label.concerns(trace)]):
         named = step_of(label, trace)
         if named is not None and label.decisive is not None:
-            return named.index, mode or next(iter(label.decisive.modes), ""), f"label {label.by}"
+            return named.index, next(iter(label.decisive.modes), ""), f"label {label.by}"
         if label.answer in ("no_failure", "no_agent"):
             return None
     if trace.outcome != "failed":
@@ -252,7 +230,7 @@ def _confirm(
     if verdict.decisive_step is None:
         return None
     blame = verdict.mode_of(verdict.steps[verdict.decisive_step].agent)
-    return verdict.decisive_step, mode or ("" if blame is None else str(blame.mode)), "outcome"
+    return verdict.decisive_step, "" if blame is None else str(blame.mode), "outcome"
 
 
 def _seen(trace: MessageActionTrace, step: int, by: str) -> SeenFailure:

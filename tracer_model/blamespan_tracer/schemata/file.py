@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from blamespan.appending import hold_lock, sync_folder
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError, ConfigError, reason_of
+from blamespan.learnt_files import SCHEMATA_FILE
 from blamespan.plugins import load_part
 from blamespan.strict_tables import refuse_unknown_keys
 from blamespan_tracer.schemata.schema import ErrorSchema, SeenFailure, Signature, read_schema
-
-SCHEMATA_FILE: Final = "schemata.toml"
-"""Name of the file beside the collector's store, where nobody says another."""
 
 SCHEMATA_VARIABLE: Final = "BLAMESPAN_SCHEMATA"
 """Environment variable: the file; `none` for none."""
@@ -98,7 +96,7 @@ class SchemataFile:
             if isinstance(error, ConfigError):
                 raise
             raise ConfigError(
-                f"expected schemata in TOML at {str(self.path)!r}, got {error}. Choose another with --file"
+                f"expected schemata in TOML at {str(self.path)!r}, got {reason_of(error)}. Choose another with --file"
             ) from error
 
     def _parse(self, text: str) -> tuple[ErrorSchema, ...]:

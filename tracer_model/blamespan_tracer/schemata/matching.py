@@ -99,7 +99,7 @@ class _Asked:
         if not self.required <= shown:
             return 0.0
         beside = sum(weight for feature, weight in self.beside.items() if feature in shown)
-        most = _OWN_WEIGHT + sum(_BESIDE.values())
+        most = _OWN_WEIGHT + sum(self.beside.values())
         shares = [len(part & shown) / len(part) if part else 0.0 for part in (self.findings, self.wording)]
         known = [share for share, least in zip(shares, (0.0, _LEAST_WORDING), strict=True) if share and share >= least]
         return max(((_OWN_WEIGHT * share + beside) / most for share in known), default=0.0)

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from blamespan.analysis.labelling.dialogue import Dialogue, Left
 from blamespan.analysis.outcomes import attribute_recorded
-from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.showing.notices import notice
-from blamespan.analysis.sources import folder_of, runs_in
+from blamespan.analysis.showing.legible import counted, printable
+from blamespan.analysis.showing.notices import notice, readable
+from blamespan.analysis.sources import folder_of, runs_in, store_in
 from blamespan.attribution import Attribution
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
@@ -32,38 +32,33 @@ Examples:
 """
 )
 @click.argument("traces", nargs=-1)
-@click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="A store of blamespan collect instead.")
 @click.option("--labels", metavar="FILE", type=click.Path(path_type=Path), help="Default: labels.jsonl beside them.")
 @click.option("--by", metavar="NAME", help="Who labels.  [default: the user's name]")
 @click.option(
     "--tracer", "tracer_name", default=DEFAULT_TRACER, show_default=True, metavar="NAME", help="The tracer that judges."
 )
-@click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
 @click.option("--blind", is_flag=True, help="Keep the verdicts to yourself: labels that nobody influenced.")
 @click.option("--again", is_flag=True, help="Ask about runs that you have labelled already, too.")
 def annotate(
     traces: tuple[str, ...],
-    store: Path | None,
     labels: Path | None,
     by: str | None,
     tracer_name: str,
-    format_name: str | None,
     blind: bool,
     again: bool,
 ) -> None:
     """Label runs: say whether each verdict is right, and what is.
 
-    Reads TRACES as `analyze` does: files, or runs in this machine's store; without any all of the store. Each answer
-    is kept at once; the same command goes on where it was left.
+    Reads TRACES as `analyze` does: files, a store, or runs in this machine's store; without any all of the store. Each
+    answer is kept at once; the same command goes on where it was left.
     """
-    if traces and store:
-        raise ConfigError(f"expected TRACES or --store, got both {traces[0]!r} and {str(store)!r}. Leave one out")
     if "-" in traces:
         raise ConfigError("expected traces in a file, got '-': answers come from standard input. Write them to a file")
     refused: list[UnreadableInput] = []
     tracer = load_tracer(tracer_name)
-    if traces:
-        judged = _from_files(traces, format_name, tracer, refused)
+    store = store_in(Path(traces[0])) if len(traces) == 1 else None
+    if traces and store is None:
+        judged = _from_files(traces, tracer, refused)
         file = LabelsFile(labels or _beside(traces))
     else:
         path, judged = _from_store(store, tracer)
@@ -103,18 +98,14 @@ def _annotate(
         if ended.args:
             notice(ended)
     before = f", {passed} were labelled before" if passed else ""
-    click.echo(f"blamespan: {labelled} labels added to {file.path}{before}", err=True)
+    click.echo(f"blamespan: {counted(labelled, 'label')} added to {file.path}{before}", err=True)
 
 
 def _from_files(
-    sources: Sequence[str], format_name: str | None, tracer: Tracer, refused: list[UnreadableInput]
+    sources: Sequence[str], tracer: Tracer, refused: list[UnreadableInput]
 ) -> Iterator[tuple[RecordedRun, Attribution]]:
-    for item in runs_in(sources, format_name=format_name):
-        if isinstance(item, UnreadableInput):
-            refused.append(item)
-            notice(item)
-        else:
-            yield item, _judge(item, tracer)
+    for run in readable(runs_in(sources), refused):
+        yield run, _judge(run, tracer)
 
 
 def _from_store(store: Path | None, tracer: Tracer) -> tuple[Path, Iterator[tuple[RecordedRun, Attribution]]]:

@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -17,11 +17,11 @@ from blamespan.analysis.showing.claims import claims_as_json, print_answer, read
 from blamespan.analysis.showing.drawing import Picture
 from blamespan.analysis.showing.findings import BrokenRule, known_failures_of, rules_of
 from blamespan.analysis.showing.marks import line, marks_of, shortened
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.analysis.showing.run_view import view_of
 from blamespan.analysis.showing.shown_run import SeveralRuns, ShownRun, chosen, found_runs
 from blamespan.attribution import Attribution
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError
 from blamespan.importing.recorded import RecordedRun
 from blamespan.pipeline import format_error
 from blamespan.plugins import load_part
@@ -54,10 +54,8 @@ Examples:
 @click.option("--advice", "wants_advice", is_flag=True, help="Print what the next attempt at the task should be told.")
 @click.option("--failed", "has_failed", is_flag=True, help="With --advice: runs of unknown outcome have failed.")
 @click.option("--json", "as_json", is_flag=True, help="With --claims or --advice: print JSON and nothing else.")
-@click.option("--store", metavar="FILE", type=click.Path(path_type=Path), help="Store of blamespan collect to look in.")
 @click.option("--tracer", "tracer_name", metavar="NAME", help=f"Ask this tracer.  [default: the verdict on the spans, "
               f"else {DEFAULT_TRACER}]")  # fmt: skip
-@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
 def show(
     trace: str,
     which: str | None,
@@ -69,9 +67,7 @@ def show(
     wants_advice: bool,
     has_failed: bool,
     as_json: bool,
-    store: Path | None,
     tracer_name: str | None,
-    format_name: str | None,
 ) -> None:
     """Draw one run: who did what, who is to blame, and why.
 
@@ -85,17 +81,12 @@ def show(
             "expected --claims or --advice beside --json, got --json alone. For verdicts: blamespan analyze --json"
         )
     if html is not None or wants_advice:
-        if store is not None and trace:
-            raise ConfigError("expected TRACE or --store with --html and --advice, got both. Name one of them")
-        source = str(store) if store is not None else trace
         if html is not None:
-            load_part("write_report")(source, which, html, format_name=format_name, tracer_name=tracer_name)
+            load_part("write_report")(trace, which, html, tracer_name=tracer_name)
         if wants_advice:
-            load_part("print_advice")(
-                source, which, format_name=format_name, tracer_name=tracer_name, has_failed=has_failed, as_json=as_json
-            )
+            load_part("print_advice")(trace, which, tracer_name=tracer_name, has_failed=has_failed, as_json=as_json)
         return
-    _draw(trace, which, index, every, suspects, wants_claims, as_json, store, tracer_name, format_name)
+    _draw(trace, which, index, every, suspects, wants_claims, as_json, tracer_name)
 
 
 def _draw(
@@ -106,14 +97,12 @@ def _draw(
     suspects: bool,
     wants_claims: bool,
     as_json: bool,
-    store: Path | None,
     tracer_name: str | None,
-    format_name: str | None,
 ) -> None:
     """Draw the one run that is meant, one step of it, or its claims; list the runs where several are there."""
     console = _console()
     try:
-        run = chosen(_readable(found_runs(trace, store, format_name)), which)
+        run = chosen(readable(found_runs(trace), []), which)
     except SeveralRuns as several:
         _list(console, several)
         if not trace and which is None:
@@ -173,15 +162,6 @@ def _console() -> Console:
     if console.is_dumb_terminal:
         console.size = ConsoleDimensions(*shutil.get_terminal_size())  # Rich takes a dumb one to have 80 columns
     return console
-
-
-def _readable(runs: Iterator[ShownRun | UnreadableInput]) -> Iterator[ShownRun]:
-    """Pass on runs; what cannot be read is named on stderr."""
-    for item in runs:
-        if isinstance(item, UnreadableInput):
-            notice(item)
-        else:
-            yield item
 
 
 def _verdict(run: ShownRun, tracer_name: str | None, *, suspects: bool) -> Attribution:

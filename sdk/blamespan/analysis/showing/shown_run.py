@@ -16,7 +16,7 @@ from typing import cast
 from blamespan.analysis.showing.legible import printable
 from blamespan.analysis.sources import is_stored_name, runs_in, store_in
 from blamespan.attribution import Attribution
-from blamespan.errors import BlamespanError, UnreadableInput
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.importing.selection import is_named
 from blamespan.plugins import load_part
@@ -45,7 +45,7 @@ class ShownRun:
     waits: bool = False
 
 
-class SeveralRuns(BlamespanError):
+class SeveralRuns(ConfigError):
     """There are several runs, and none or no known one was chosen.
 
     Attributes:
@@ -59,13 +59,11 @@ class SeveralRuns(BlamespanError):
         self.has_more = has_more
 
 
-def found_runs(argument: str, store: Path | None, format_name: str | None) -> Iterator[ShownRun | UnreadableInput]:
+def found_runs(argument: str) -> Iterator[ShownRun | UnreadableInput]:
     """Find the runs that a user means by *argument*: files as `blamespan analyze` takes them, else a stored run.
 
     Args:
-        argument: As the user wrote it; empty for all runs of a store.
-        store: Where stored runs are looked up; None for this machine's.
-        format_name: Of files.
+        argument: As the user wrote it; empty for all runs of this machine's store.
 
     Raises:
         ConfigError: if *argument* means several stored runs.
@@ -73,14 +71,14 @@ def found_runs(argument: str, store: Path | None, format_name: str | None) -> It
         BlamespanError: if the store cannot be read.
     """
     if not argument:
-        yield from list_stored(store)
-    elif store is not None or is_stored_name(argument):
+        yield from list_stored(None)
+    elif is_stored_name(argument):
         load = cast(Callable[[str, "Path | None"], Iterator[ShownRun]], load_part("stored_trace"))
-        yield from load(argument, store)
+        yield from load(argument, None)
     elif (at := store_in(Path(argument))) is not None:
         yield from list_stored(at)
     else:
-        for item in runs_in([argument], format_name=format_name):
+        for item in runs_in([argument]):
             yield item if isinstance(item, UnreadableInput) else _of_file(item)
 
 

@@ -191,8 +191,12 @@ def _of_path(source: str, format_name: str | None, selection: Selection) -> Iter
         store, trace_id = _find_stored(source)
         yield Piece(f"{store}:{trace_id}", None, _StoredTrace(store, trace_id), selection)
         return
+    is_empty = True
     for file in (file for path in paths for file in data_files(path)):
+        is_empty = False
         yield _file_piece(file, format_name, selection)
+    if is_empty:
+        raise UnreadableInput(f"{source}: expected recorded runs, got none. Check the path")
 
 
 def _paths(source: str) -> list[Path]:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from blamespan.analysis.analyze import analyze
 from blamespan.analysis.results.rows import read_rows
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.showing.notices import notice
 from blamespan.analysis.sources import is_stored_name, store_in
 from blamespan.analysis.summary.change import Periods, Versions
@@ -34,7 +35,7 @@ _MOST_NAMED = 20
 
 
 _TOO_MANY_FAILED = 3
-"""Exit code that tells a check in CI from results that could not be read (1) and from misuse (2)."""
+"""Exit code that tells a check in CI from results that cannot be read (1) and from a wrong question (2)."""
 
 
 class _Date(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 alone
@@ -135,7 +136,9 @@ def summary(
         print_summary(Console(), summed_up, every=every)
     _warn(summed_up, periods, versions)
     if refused:
-        click.echo(f"blamespan: {summed_up.runs} results summed up, {len(refused)} could not be read", err=True)
+        click.echo(
+            f"blamespan: {counted(summed_up.runs, 'result')} summed up, {len(refused)} could not be read", err=True
+        )
         sys.exit(1)
     if exceeded := _check_limits(summed_up, most_percent, fails_if_worse=fails_if_worse):
         click.echo(f"blamespan: {exceeded}", err=True)
@@ -246,7 +249,6 @@ def _warn(summary: Summary, periods: Periods | None, versions: Versions | None) 
         )
     if periods is not None and summary.outside == summary.runs:
         click.echo(
-            "blamespan: no run says when it began, or all began after both periods: nothing is compared. "
-            "Results of an older version do not say; make them again with: blamespan analyze TRACES --json",
+            "blamespan: no run says when it began, or all began after both periods: nothing is compared",
             err=True,
         )

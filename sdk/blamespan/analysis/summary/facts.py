@@ -12,7 +12,6 @@ from blamespan.analysis.showing.legible import printable
 from blamespan.attribution import FAILURE_WORDS, Cause, VerificationOutcome, verdict_word
 from blamespan.errors import UnreadableInput
 from blamespan.guarding.decisions import ACTIONS
-from blamespan.likeness import name_likeness
 from blamespan.trace import Outcome
 
 _KNOWN = ("failed", "succeeded")
@@ -171,7 +170,7 @@ def _fact(row: Row) -> Fact:
         mode_score=_share(mode.get("score") or 0.0) if mode else 0.0,
         reason="" if has_verdict else printable(str(reason or "no decisive step"))[:_MAX_REASON_CHARS],
         start=_start(row),
-        likeness=_likeness(row, mode) if has_verdict else "",
+        likeness=_name(row["likeness"]) if has_verdict else "",
         service=_name(row["service"] or ""),
         version=_name(row["version"] or ""),
         text=_text(row, index) if cause is None else printable(str(cause["quote"])[:_MAX_TEXT_CHARS]),
@@ -198,13 +197,6 @@ def _usage(usage: Any) -> dict[str, Any]:
 def _kind(outcome: Any, score: float) -> Kind:
     known: Outcome = outcome if outcome in _KNOWN else "unknown"
     return "failed" if verdict_word(known, score, None) in FAILURE_WORDS else "sound"
-
-
-def _likeness(row: Row, mode: Mapping[str, Any]) -> str:
-    """Read what a failure has in common with others; results of an older version say only whom and what."""
-    if row["likeness"]:
-        return _name(row["likeness"])
-    return _name(name_likeness(row["agent"] or "", mode=f"{mode['taxonomy']}:{mode['code']}" if mode else ""))
 
 
 def _share_of(row: Row, index: int | None) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.analysis.summary.change import SIGNIFICANT
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
@@ -34,7 +34,7 @@ def markdown_of(summary: Summary, *, title: str, every: bool = False) -> str:
     for judge in summary.judges:
         lines += _judge_lines(judge, most, is_only=len(summary.judges) == 1)
     if summary.outside:
-        lines += [f"{summary.outside:,} runs belong to neither period.", ""]
+        lines += [f"{counted(summary.outside, 'run')} in neither period.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -11,6 +11,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from blamespan.analysis.showing.html_pages import Drawing, digest_source, load_templates
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.summary.plots import Bar, bars, change_plot, score_plot, time_plot
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.summary import JudgeSummary, Summary
@@ -189,8 +190,8 @@ def _group_failures(tally: Tally) -> _Groups | None:
     if not ranked:
         return None
     caption = (
-        f"{len(groups)} groups, of one agent, place, error mode and kind of finding each"
-        f"{_more(len(groups) - _GROUPS)}; {len(ranked) - len(groups):,} failures are like no other."
+        f"{counted(len(groups), 'group')}, of one agent, place, error mode and kind of finding each"
+        f"{_more(len(groups) - _GROUPS)}; {counted(len(ranked) - len(groups), 'failure')} like no other."
     )
     return _Groups(groups[:_GROUPS], tally.failed, caption)
 
@@ -212,7 +213,7 @@ def _show_reasons(tally: Tally) -> _PagePart | None:
     rows = reason_rows(tally)
     if not rows:
         return None
-    caption = f"{tally.abstained:,} runs without a verdict" + _more(len(rows) - _ROWS)
+    caption = f"{counted(tally.abstained, 'run')} without a verdict" + _more(len(rows) - _ROWS)
     return _PagePart("Why there is no verdict", table=_PageTable(["Reason", "Runs"], rows[:_ROWS], caption))
 
 

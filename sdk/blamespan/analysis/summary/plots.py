@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from blamespan.analysis.showing.html_pages import Drawing, ShapeGroup, SvgElement
+from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.summary.change import ShareChange
 from blamespan.analysis.summary.statistics import Share
 from blamespan.analysis.summary.tally import Moment
@@ -67,7 +68,7 @@ def time_plot(title: str, moments: Sequence[Moment]) -> Drawing:
         ends = [
             SvgElement("text", {"class": "name", "x": 0, "y": y}, f"{moments[0].start:%Y-%m-%d}"),
             SvgElement("text", {"class": "name end", "x": _WIDTH, "y": y}, f"{moments[-1].start:%Y-%m-%d}"),
-            SvgElement("text", {"class": "value", "x": 0, "y": 10}, f"{highest:,} runs"),
+            SvgElement("text", {"class": "value", "x": 0, "y": 10}, counted(highest, "run")),
         ]
         groups.append(ShapeGroup(ends))
     return Drawing(title, _WIDTH, height + foot, groups)
@@ -86,7 +87,7 @@ def score_plot(title: str, counts: Sequence[int]) -> Drawing:
             SvgElement("rect", _box("bar" if low >= 0.5 else "all", left, height - tall, width - 4, tall)),
             SvgElement("text", {"class": "name", "x": left, "y": height + foot - 4}, f"{low:.1f}"),
         ]
-        groups.append(ShapeGroup(shapes, f"{low:.1f} to {high:.1f}: {count:,} runs"))
+        groups.append(ShapeGroup(shapes, f"{low:.1f} to {high:.1f}: {counted(count, 'run')}"))
     return Drawing(title, _WIDTH, height + foot, groups)
 
 

@@ -89,7 +89,9 @@ def _print_alike(console: Console, tally: Tally, most: int | None) -> None:
     if not ranked:
         return
     single = len(ranked) - len(groups)
-    console.print(f"\nalike failures: {len(groups):,} groups; {single:,} failures are like no other", style="dim")
+    console.print(
+        f"\nalike failures: {counted(len(groups), 'group')}; {counted(single, 'failure')} like no other", style="dim"
+    )
     for group in groups[:most]:
         console.print(Text(f"{group.runs:>6,}  {alike(group)}"), soft_wrap=True)
         example, week = group.example, group.count_of_week(tally.last)

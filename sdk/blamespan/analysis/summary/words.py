@@ -59,9 +59,9 @@ def remarks(judge: JudgeSummary) -> list[str]:
     if tally.failed < _FEW:
         notes.append(f"Only {counted(tally.failed, 'failed run')}: read the intervals, not the order.")
     if tally.repeated:
-        notes.append(f"{tally.repeated:,} failures occur more than once: give each result once.")
+        notes.append(f"{counted(tally.repeated, 'failure')} given more than once: give each result once.")
     if others := max(tally.agents.others, tally.modes.others, tally.others):
-        notes.append(f"{others:,} failures have names too many to count; left out below.")
+        notes.append(f"{counted(others, 'failure')} of names too many to count left out below.")
     return notes
 
 
@@ -89,10 +89,10 @@ def notes(summary: Summary) -> list[str]:
     if len(summary.judges) > 1:
         said.append(f"{len(summary.judges)} tracers or revisions: each is counted by itself.")
     if summary.outside:
-        said.append(f"{summary.outside:,} runs belong to neither period, or no clock says when they began.")
+        said.append(f"{counted(summary.outside, 'run')} in neither period, or without a clock that says when it began.")
     said += [f"{judge} speaks in the older results alone: compared with nobody." for judge in summary.only_before]
     if summary.left_out:
-        said.append(f"{summary.left_out:,} results of further tracers are left out: summarize fewer at a time.")
+        said.append(f"{counted(summary.left_out, 'result')} of further tracers left out: summarize fewer at a time.")
     return said
 
 

@@ -74,7 +74,7 @@ def test_both_opinions_are_printed(failed: Path) -> None:
     assert "at step 2" in done.stdout
     assert "judge small: step 2, 0.90" in done.stdout
     assert "auto " in done.stdout
-    assert "1 questions to small" in done.stderr
+    assert "1 question to small" in done.stderr
 
 
 def test_no_answer_is_a_failure_that_says_why(failed: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import Any
+
+import pytest
 
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.alternatives.llm_judge import prompts
 from blamespan_tracer.alternatives.llm_judge.shown_run import ShownRun, shown_steps
 from blamespan_tracer.alternatives.rendering import RunDocument, estimated_tokens
+from blamespan_tracer.ledger import LedgerReader
 from tests.tracer_model.alternatives.llm_judge.serving import WRONG, judge, run, served, verdict
 
 MANY = [("user", "Count."), *((f"agent{n % 3}", f"number {n}") for n in range(1, 450))]
@@ -28,6 +32,20 @@ def test_what_many_decisions_are_about_is_thinned_out_evenly() -> None:
     assert (labels[0], labels[-1]) == (0, 449)
     assert max(gaps) <= 4 * min(gaps)
     assert shown["steps_not_shown"] == 450 - len(labels)
+
+
+def test_claims_of_a_run_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shown of a run, and what disagrees in it, come of one reading: it takes most of the time."""
+    read, start = [], LedgerReader.__init__
+
+    def count(reader: LedgerReader, *arguments: Any, **more: Any) -> None:
+        read.append(reader)
+        start(reader, *arguments, **more)
+
+    monkeypatch.setattr(LedgerReader, "__init__", count)
+    ShownRun.of(run([("user", "Add 1 and 2."), ("adder", "1 + 2 = 4.")]), None, 8_000)
+
+    assert len(read) == 1
 
 
 def test_huge_names_fit_and_are_known() -> None:

@@ -153,6 +153,16 @@ def test_folder_of_another_campaign_is_refused(tmp_path: Path) -> None:
         LearnFolder(tmp_path, {"program": "yours:make"})
 
 
+def test_folder_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    """Records that this version does not write are one sentence, and what it says to do helps."""
+    LearnFolder(tmp_path, {"program": "x"})
+    with (tmp_path / "journal.jsonl").open("a") as journal:
+        journal.write('{"key": "fault", "what": "failed", "written": 1}\n')
+
+    with pytest.raises(ConfigError, match=r"of another one \(.*'written'.*\)\. Choose another with --out FOLDER"):
+        LearnFolder(tmp_path, {"program": "x"})
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_full_disk_is_said_with_what_to_do(tmp_path: Path) -> None:
     """What cannot be written ends the campaign with a sentence; what was written is whole."""

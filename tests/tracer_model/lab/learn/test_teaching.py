@@ -11,10 +11,11 @@ from click.testing import CliRunner
 import blamespan
 from blamespan import conventions as words
 from blamespan.cli import cli
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.learning import LearnSettings
+from blamespan.learnt_files import STEP_HEAD_FILE
 from blamespan.spans import Span
 from blamespan.tracers import load_tracer
 from blamespan_collector.store import RunWriter
@@ -26,7 +27,7 @@ from blamespan_lab.learn.teaching import _put_into_use, read_tasks
 from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import WrittenFault
 from blamespan_tracer.heads import name_for_team
-from blamespan_tracer.step_head import STEP_HEAD_FILE, StepHead
+from blamespan_tracer.step_head import StepHead
 from tests.sdk.builders import span
 from tests.tracer_model.lab.buying_team import AGENTS, WRONG, label_of, trace_of
 from tests.tracer_model.schemata.test_command import written
@@ -136,7 +137,7 @@ def test_labels_of_another_team_are_counted_and_said(tmp_path: Path) -> None:
 
     assert trained.unused == 7
     assert "expected at least 8 labelled failures" in lines[2]
-    assert "7 labels are about other runs: were they made of another team?" in lines[6]
+    assert "7 labels about other runs: made of another team?" in lines[6]
 
 
 @pytest.mark.parametrize("others", [0, 2])
@@ -160,7 +161,7 @@ def test_train_refuses_labels_of_another_team_with_a_sentence(tmp_path: Path) ->
         cli, ["lab", "train", "--labels", str(tmp_path / "labels.jsonl"), "--data", str(tmp_path / "run.txt")]
     )
 
-    assert isinstance(done.exception, ConfigError | SystemExit)
+    assert isinstance(done.exception, UnreadableInput | SystemExit)
     assert "Were they made of another team?" in str(done.exception) + done.output
 
 
@@ -184,7 +185,7 @@ def test_report_says_what_is_few(taught: tuple[Path, Trained], tmp_path: Path) -
     assert len(lines) == 7
     assert "at the step the fault was put into in 9 of 9" in lines[0]
     assert "14 runs, 36 model calls" in lines[5]
-    assert "To add: tasks; 5 are few" in lines[6]
+    assert "To add: tasks; 5 tasks will not do" in lines[6]
     assert lines[6].startswith("use       nothing: it is not measurably better")
     assert "One agent: it is always to blame" in more[6]
     assert "answers otherwise each time" in restless[0]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.cli import cli
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import Fault, Origin, RecordedRun
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
@@ -81,5 +81,5 @@ def test_false_alarms_are_of_runs_whose_success_is_not_told(monkeypatch: pytest.
 
 def test_runs_without_a_decisive_step_are_refused() -> None:
     """A figure of nothing would look like one."""
-    with pytest.raises(ConfigError, match="decisive step"):
+    with pytest.raises(UnreadableInput, match="decisive step"):
         evaluate_generated([RecordedRun("x:3", SOUND, ())], [blames(0, "mast:FM-1.1")])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from blamespan.analysis.results.rows import row_of
 from blamespan.attribution import Attribution, ModeBlame, TracerIdentity
 from blamespan.cli import cli
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, LabelAnswer, PersonLabel, ShownVerdict, by_run
@@ -136,7 +136,7 @@ def test_two_people_and_the_tracer_get_kappas() -> None:
 
 def test_no_label_that_says_anything_is_refused() -> None:
     """Figures of nothing are not printed."""
-    with pytest.raises(ConfigError, match="blamespan annotate"):
+    with pytest.raises(UnreadableInput, match="blamespan annotate"):
         evaluate_labels(judged([label(1, None, answer="unsure")]))
 
 
@@ -214,7 +214,7 @@ def test_command_prints_figures_of_results(tmp_path: Path) -> None:
     plain, document = CliRunner().invoke(cli, asked), CliRunner().invoke(cli, [*asked, "--json"])
 
     assert "too few" in plain.stdout
-    assert "1 labels are of other runs" in plain.stderr
+    assert "1 label of other runs" in plain.stderr
     found = json.loads(document.stdout)["fixed 1"]
     assert (found["n"], found["step"]["percent"], found["of_other_runs"]) == (2, 50, 1)
 
@@ -228,8 +228,8 @@ def test_labels_of_nothing_here_are_refused(tmp_path: Path) -> None:
 
     result = CliRunner().invoke(cli, ["lab", "evaluate", "labels", str(results), "--labels", str(file.path)])
 
-    assert isinstance(result.exception, ConfigError)
-    assert "got 1 labels of which none fits" in str(result.exception)
+    assert isinstance(result.exception, UnreadableInput)
+    assert "got 1 label of which none fits" in str(result.exception)
 
 
 def test_opinion_without_a_step_says_nothing_of_steps() -> None:

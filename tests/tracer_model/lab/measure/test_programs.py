@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.taxonomy import mode
 from blamespan.trace import MessageActionTrace
@@ -182,5 +182,5 @@ def test_command_prints_what_there_are_cases_for(path: Path) -> None:
 
 def test_folder_without_labelled_runs_is_refused(tmp_path: Path) -> None:
     """There is nothing to measure."""
-    with pytest.raises(ConfigError, match=r"expected labelled runs in .* got none"):
+    with pytest.raises(UnreadableInput, match=r"expected labelled runs in .* got none"):
         CliRunner().invoke(evaluate, ["programs", str(tmp_path)], catch_exceptions=False)

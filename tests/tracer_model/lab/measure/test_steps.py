@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan_lab.command import evaluate
 
 
@@ -60,7 +60,7 @@ def test_name_of_a_file_is_no_markup(tmp_path: Path) -> None:
 
     shown = run(path)
 
-    assert "[bold]a[x].jsonl, 1 runs" in shown
+    assert "[bold]a[x].jsonl, 1 run," in shown
     assert "random " in shown
 
 
@@ -68,5 +68,5 @@ def test_file_without_labelled_steps_is_refused(tmp_path: Path) -> None:
     """There is nothing to measure, and where people's labels go is said."""
     path = write(tmp_path / "one.jsonl", reasoning(1, mistake_index=None))
 
-    with pytest.raises(ConfigError, match=r"labelled step in '.*one\.jsonl', got 1 without.*evaluate labels"):
+    with pytest.raises(UnreadableInput, match=r"labelled step in '.*one\.jsonl', got 1 without.*evaluate labels"):
         run(path)

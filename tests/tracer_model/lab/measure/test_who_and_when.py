@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from blamespan.attribution import Attribution, TracerIdentity
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan_lab.measure.who_and_when import cross_validated_steps, evaluate_subset
 from blamespan_lab.recorded_runs import read_subset
@@ -97,5 +97,5 @@ def test_plain_model_never_learns_from_the_run_it_answers() -> None:
 
 def test_folder_without_runs_says_what_belongs_there(tmp_path: Path) -> None:
     """The message names the folders that the data should hold."""
-    with pytest.raises(ConfigError, match=r"Give --data the folder that holds algorithm-generated and hand-crafted"):
+    with pytest.raises(UnreadableInput, match="Give --data the folder that holds algorithm-generated and hand"):
         read_subset(tmp_path / "hand-crafted")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.cli import cli
-from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.errors import TracerUnavailable, UnreadableInput
 from blamespan.trace import MessageActionTrace
 from blamespan_lab.train.judge_head import AskedRun, fit_combination, learn_combination
 from blamespan_tracer.alternatives.llm_judge.answers import Diagnosis, Suspect
@@ -80,7 +80,7 @@ _FIXED = TracerIdentity("fixed", "1")
 
 def test_fitting_takes_twenty_labels() -> None:
     """Of fewer nobody can tell whom to believe."""
-    with pytest.raises(ConfigError, match="expected 20 labelled failures with an answer of the judge, got 19"):
+    with pytest.raises(UnreadableInput, match="expected 20 labelled failures with an answer of the judge, got 19"):
         learn_combination(answers_of(JUDGES["oracle, 40 % errors"], FAILURES[:19], 0))
 
 

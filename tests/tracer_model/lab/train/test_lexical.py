@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import separation
 from blamespan_lab.train.lexical import (
@@ -164,5 +164,5 @@ def test_run_directory_holds_enough_to_redo_it(tmp_path: Path) -> None:
 
 def test_missing_data_says_where_it_was_looked_for(tmp_path: Path) -> None:
     """The path and the option to correct are in the message."""
-    with pytest.raises(ConfigError, match=r"got nothing there\. Check --data"):
+    with pytest.raises(UnreadableInput, match=r"got nothing there\. Check --data"):
         train_lexical(TINY, tmp_path, tmp_path / "out")

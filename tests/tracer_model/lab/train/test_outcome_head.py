@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from blamespan.attribution import check_verdict
 from blamespan.cli import cli
-from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.errors import TracerUnavailable, UnreadableInput
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import PersonLabel
 from blamespan.otlp import request_to_json
@@ -127,7 +127,7 @@ def test_runs_of_a_task_are_on_one_side(tracer: AutoTracer) -> None:
 
 def test_too_few_outcomes_are_refused(tracer: AutoTracer) -> None:
     """Below twenty of either nothing can be said, and the message says how many there are."""
-    with pytest.raises(ConfigError, match=f"at least {FEWEST} failed and {FEWEST} sound runs to learn from, got 19"):
+    with pytest.raises(UnreadableInput, match=f"{FEWEST} failed and {FEWEST} sound runs to learn from, got 19"):
         read_outcomes(_runs(19), tracer)
 
 

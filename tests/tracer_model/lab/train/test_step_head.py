@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.cli import cli
-from blamespan.errors import ConfigError, TracerUnavailable
+from blamespan.errors import ConfigError, TracerUnavailable, UnreadableInput
 from blamespan.importing.recorded import Fault, RecordedRun
 from blamespan.labels.file import LabelsFile
 from blamespan.labels.people import DecisiveStep, PersonLabel
@@ -224,7 +224,7 @@ def test_too_few_labels_are_refused(tracer: AutoTracer) -> None:
     runs = [*map(_run, range(FEWEST - 1)), replace(_run(50), faults=())]
 
     with pytest.raises(
-        ConfigError, match=rf"at least {FEWEST} labelled failures.*got {FEWEST - 1}.*blamespan annotate"
+        UnreadableInput, match=rf"at least {FEWEST} labelled failures.*got {FEWEST - 1}.*blamespan annotate"
     ):
         learn_step_head(read_steps(runs, tracer))
 
@@ -263,7 +263,7 @@ def test_what_was_learnt_is_one_folder(
     assert (len(step_heads_in_use()), outcome_heads_in_use()) == (1, ())
 
     monkeypatch.setenv("BLAMESPAN_LEARNT", str(tmp_path / "elsewhere"))
-    with pytest.raises(TracerUnavailable, match=r"expected BLAMESPAN_LEARNT to name a folder of what .*elsewhere"):
+    with pytest.raises(ConfigError, match=r"expected BLAMESPAN_LEARNT to name a folder of what .*elsewhere"):
         step_heads_in_use()
 
 

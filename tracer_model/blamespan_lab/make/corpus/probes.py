@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan_lab.make.corpus.surface import RUN_SURFACE, SURFACE, ProbedRun
 from blamespan_lab.recorded_runs import is_held_out
 from blamespan_lab.statistics import BOOTSTRAPS
@@ -66,14 +66,14 @@ def run_probes(runs: Sequence[ProbedRun]) -> Report:
     by what all others taught.
 
     Raises:
-        ConfigError: if there are too few failures to learn from.
+        UnreadableInput: if there are too few failures to learn from.
     """
     failures = [run for run in runs if run.failed and run.decisive >= 0]
     sound = [run for run in runs if not run.failed]
     if min(len(failures), len(sound)) < _FEWEST:
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected at least {_FEWEST} failed runs with a decisive step and {_FEWEST} that succeeded to probe, got "
-            f"{len(failures)} and {len(sound)}. Generate more: blamespan generate small"
+            f"{len(failures)} and {len(sound)}. Generate more: blamespan lab generate small"
         )
     report: Report = {"step": {}, "run": {}}
     for part, is_in in _list_parts(runs).items():

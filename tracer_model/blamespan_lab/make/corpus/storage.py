@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput, reason_of
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan_lab.make.corpus.balance import CandidateRun, choose_kept_runs
 from blamespan_lab.make.corpus.recipe import CorpusRecipe
@@ -237,17 +237,18 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Read what the corpus in *folder* was made from.
 
     Raises:
-        ConfigError: if there is none.
+        UnreadableInput: if there is none.
     """
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"expected a corpus in {str(folder)!r}, got {error}. Make one: blamespan lab generate small --out {folder}"
+        raise UnreadableInput(
+            f"expected a corpus in {str(folder)!r}, got none ({MANIFEST}: {reason_of(error)}). Make one: blamespan lab "
+            f"generate small --out {folder}"
         ) from error
     if not isinstance(manifest, dict) or manifest.get("blamespan_corpus") != 1:
-        raise ConfigError(f"expected the description of a corpus in {str(path)!r}, got {str(manifest)[:80]!r}")
+        raise UnreadableInput(f"expected the description of a corpus in {str(path)!r}, got {str(manifest)[:80]!r}")
     return manifest
 
 
@@ -259,7 +260,7 @@ def read_corpus(folder: Path, side: Literal["all", "train", "held-out"] = "all")
         side: Which runs, by what the corpus's recipe holds out; a failure and its twin are on the same side.
 
     Raises:
-        ConfigError: if there is no corpus, it is not finished, or a run of it cannot be read.
+        UnreadableInput: if there is no corpus, it is not finished, or a run of it cannot be read.
     """
     for run, is_out in _read_with_side(folder):
         if side == "all" or is_out == (side == "held-out"):
@@ -270,7 +271,7 @@ def _read_with_side(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
     """Yield every run with whether the corpus's recipe holds it out."""
     held_out = read_manifest(folder)["recipe"]["held_out"]
     if not (folder / LABELS).is_file():
-        raise ConfigError(
+        raise UnreadableInput(
             f"expected a finished corpus in {str(folder)!r}, got one without {LABELS}. Go on with it: run the same "
             "`blamespan lab generate` again"
         )
@@ -282,7 +283,7 @@ def _read_with_side(folder: Path) -> Iterator[tuple[RecordedRun, bool]]:
                     raise run
                 yield run, _is_held_out(run, held_out)
         except BlamespanError as error:
-            raise ConfigError(f"{error}. Generate the corpus again") from error
+            raise UnreadableInput(f"{error}. Generate the corpus again") from error
 
 
 def _candidate(row: Sequence[Any]) -> CandidateRun:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput, reason_of
 from blamespan.importing.recorded import RecordedRun, load_importer
 from blamespan.otlp import spans_to_json
 from blamespan.rebuilding.emit import emit
@@ -254,7 +254,7 @@ def read_pairs(folder: Path, side: Side = "all") -> Iterator[LabelledPair]:
         side: See `Side`.
 
     Raises:
-        ConfigError: if there is no finished folder of pairs, or a run of it cannot be read.
+        UnreadableInput: if there is no finished folder of pairs, or a run of it cannot be read.
     """
     held_out = _read_manifest(folder)["recipe"]["held_out"]
     importer = load_importer("generated")
@@ -262,7 +262,7 @@ def read_pairs(folder: Path, side: Side = "all") -> Iterator[LabelledPair]:
         runs = {}
         for run in importer.read(path):
             if isinstance(run, UnreadableInput):
-                raise ConfigError(f"{run}. Generate the pairs again")
+                raise UnreadableInput(f"{run}. Generate the pairs again")
             runs[run.trace.trace_id] = run
         decoys = {run.origin.twin: run for run in runs.values() if run.origin and run.origin.purpose == "decoy"}
         for run in runs.values():
@@ -282,9 +282,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         if manifest["recipe"]["kind"] != "edits":
             raise ValueError("a corpus of another kind")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"expected pairs in {str(folder)!r}, got {error}. Make them: blamespan lab generate edits --data DIR --out "
-            f"{folder}"
+        raise UnreadableInput(
+            f"expected pairs in {str(folder)!r}, got none ({MANIFEST}: {reason_of(error)}). Make them: blamespan lab "
+            f"generate edits --data DIR --out {folder}"
         ) from error
     return dict(manifest)
 

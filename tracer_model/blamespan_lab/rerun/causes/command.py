@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError, ConfigError, reason_of
 from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ Examples:
 @click.option(
     "--corrections", "file", metavar="FILE", type=click.Path(path_type=Path), help='Lines of {"step", "text"}.'
 )
-@click.option("--by", type=click.Choice(["judge", "feedback"]), help="Who corrects steps that you do not.")
 @click.option(
     "--suspects", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Most that are tried."
 )
@@ -81,7 +80,6 @@ Examples:
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Suspects tried at once; all cores by default.")
 @click.option("--task", help="What the program is asked; the recorded task if not given.")
 @click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, from 1, or its trace id.")
-@click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME instead of telling by content.")
 @click.option(
     "--tracer", "tracer_name", metavar="NAME", help="Whose suspects.  [default: the verdict in TRACE, or auto]"
 )
@@ -98,7 +96,6 @@ def verify(
     check: str | None,
     given: tuple[str, ...],
     file: Path | None,
-    by: str | None,
     suspects: int,
     repeats: int | None,
     budget: int | None,
@@ -106,7 +103,6 @@ def verify(
     processes: int | None,
     task: str | None,
     which: str | None,
-    format_name: str | None,
     tracer_name: str | None,
     out: Path | None,
     write_back: str | None,
@@ -132,13 +128,13 @@ def verify(
         raise ConfigError("expected --shares without --out, --write-back and --labels: shares are no later verdict")
     if program is None and not wants_shares:
         raise ConfigError("expected MODULE:FACTORY after TRACE, got none. Name the program, or ask for --shares")
-    run = read_replayable(trace, which, format_name=format_name)
+    run = read_replayable(trace, which)
     repairs = read_corrections(given, file, run.recorded.trace.trace_id, takes_given=wants_shares)
     texts = dict(repairs.texts)
     run = replace(run, recorded=replace(run.recorded, trace=replace(run.recorded.trace, outcome="failed")))
     if wants_shares:
         _share_out(
-            *(run, verdict_on(run, tracer_name), program, check, repairs, by, task, repeats or _SHARES_REPEATS),
+            *(run, verdict_on(run, tracer_name), program, check, repairs, task, repeats or _SHARES_REPEATS),
             *(budget or _SHARES_BUDGET, timeout_s, processes, tracer_name),
             wants_json=wants_json,
         )
@@ -154,7 +150,7 @@ def verify(
             f"expected suspects, got none: {verdict.abstained or 'nobody is blamed'}. "
             'Name one with --correction "STEP=TEXT", or another --tracer'
         )
-    writers = correction_sources(texts, run.script.trace, verdict, by)
+    writers = correction_sources(texts, run.script.trace, verdict)
     asked = task if task is not None else run.script.trace.task
     count = min(processes or cores(), len(chosen))
     with ProgramTrials(program, check, run.script, asked, timeout_s) as trials:
@@ -195,7 +191,7 @@ def _write_spans(out: Path, run: ReplayableRun, verdict: Attribution) -> None:
     try:
         out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"--out must be a file that can be written, got {str(out)!r}: {error}") from error
+        raise ConfigError(f"--out must be a file that can be written, got {str(out)!r}: {reason_of(error)}") from error
     click.echo(f"blamespan: wrote {out}", err=True)
 
 
@@ -344,7 +340,6 @@ def _share_out(
     program: str | None,
     check: str | None,
     repairs: Repairs,
-    by: str | None,
     task: str | None,
     repeats: int,
     budget: int,
@@ -376,7 +371,7 @@ def _share_out(
         else:
             asked = task if task is not None else run.script.trace.task
             shares, lacking, spent = _replayed_shares(
-                run, verdict, program, check, repairs, by, asked, repeats, budget, timeout_s, processes
+                run, verdict, program, check, repairs, asked, repeats, budget, timeout_s, processes
             )
     except NoShares as error:
         raise BlamespanError(f"expected a failure that can be shared out, got none: {error}") from error
@@ -402,7 +397,6 @@ def _replayed_shares(
     program: str,
     check: str | None,
     repairs: Repairs,
-    by: str | None,
     task: str,
     repeats: int,
     budget: int,
@@ -420,7 +414,7 @@ def _replayed_shares(
     texts = dict(repairs.texts)
     list_suspects(run.script, verdict, 0, texts)  # refuses corrections of nobody's steps
     spending = CallBudget(budget)
-    writers = correction_sources(texts, run.script.trace, verdict, by)
+    writers = correction_sources(texts, run.script.trace, verdict)
     corrections, lacking = correct_agents(run.script.trace, verdict, texts, writers, spending)
     if not corrections:
         if not lacking:

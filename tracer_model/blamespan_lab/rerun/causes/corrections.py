@@ -101,21 +101,20 @@ class AskAgain:
 
 
 def correction_sources(
-    texts: Mapping[int, str], trace: MessageActionTrace, verdict: Attribution, by: str | None = None
+    texts: Mapping[int, str], trace: MessageActionTrace, verdict: Attribution
 ) -> list[CorrectionWriter]:
-    """List who is asked what a step should say: the first that has an answer is taken.
+    """List who is asked what a step should say, the first that has an answer: the user; the judge where one is set.
 
     Args:
         texts: What the user says, by step.
         trace: The run.
         verdict: What is wrong with it.
-        by: `judge` or `feedback` beside the user; by default the judge where `BLAMESPAN_JUDGE_URL` is set.
 
     Raises:
         ConfigError: if the judge's variables are wrong.
         MissingExtra: if the judge is to be asked and httpx is not installed.
     """
-    if (by or ("judge" if os.environ.get("BLAMESPAN_JUDGE_URL", "").strip() else "feedback")) == "feedback":
+    if not os.environ.get("BLAMESPAN_JUDGE_URL", "").strip():
         return [UserCorrections(texts), AskAgain(trace, verdict)]
     require("httpx", "collector")
     return [UserCorrections(texts), JudgedCorrections(trace, verdict, JudgeSettings.from_environment())]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,6 @@ def print_advice(
     source: str,
     which: str | None,
     *,
-    format_name: str | None,
     tracer_name: str | None,
     has_failed: bool,
     as_json: bool,
@@ -38,27 +36,29 @@ def print_advice(
     Args:
         source: As for `blamespan analyze`: a file, a stored run, or empty for all stored runs.
         which: Of several runs this one alone: its number, from 1, or its trace id.
-        format_name: Of files.
         tracer_name: Who says who is to blame; None for the default tracer.
         has_failed: Whether runs whose outcome nobody recorded have failed.
         as_json: Whether each run is one JSON object on a line.
 
     Raises:
         UnreadableInput: if there is no failed run.
+        ConfigError: if *which* names none.
     """
     from blamespan.analysis.outcomes import attribute_recorded
+    from blamespan.analysis.showing.notices import readable
+    from blamespan.analysis.sources import runs_in
+    from blamespan.importing.selection import list_named
     from blamespan.tracers import load_tracer
     from blamespan_lab.rerun.feedback.writing import feedback_on, is_known_to_have_failed, is_suspected
 
     tracer = load_tracer(tracer_name or DEFAULT_TRACER)
     is_judged = bool(os.environ.get("BLAMESPAN_JUDGE_URL", "").strip())
     advice = _load_judge() if is_judged else None  # after the tracer: a judge's account is for both
-    n_written = n_unreadable = 0
-    for run in _runs(source, format_name, which):
-        if isinstance(run, UnreadableInput):
-            n_unreadable += 1
-            _say(str(run))
-        elif run.trace.outcome == "succeeded":
+    n_written = 0
+    refused: list[UnreadableInput] = []
+    runs = list(readable(runs_in([source] if source else []), refused))
+    for run in list_named(runs, which):
+        if run.trace.outcome == "succeeded":
             _say(f"{run.source}: this run succeeded, so there is nothing to put right")
         else:
             judged = replace(run, trace=replace(run.trace, outcome="failed")) if has_failed else run
@@ -69,12 +69,12 @@ def print_advice(
             written = feedback_on(judged.trace, verdict)
             _print(run, _improve(written, run, advice), as_json, is_first=n_written == 0)
             n_written += 1
-    if not n_written and not n_unreadable:
+    if not n_written and not refused:
         raise UnreadableInput(
-            f"{source or 'the store'}: expected a failed run, got none to write feedback on. Check --run and TRACE, or "
+            f"{source or 'the store'}: expected a failed run, got none to write feedback on. Check TRACE, or "
             "give --failed"
         )
-    if n_unreadable:
+    if refused:
         sys.exit(1)
 
 
@@ -92,20 +92,6 @@ def _load_judge() -> JudgedAdvice:
     from blamespan_tracer.alternatives.llm_judge.settings import JudgeSettings
 
     return JudgedAdvice(JudgeSettings.from_environment())
-
-
-def _runs(trace: str, format_name: str | None, which: str | None) -> Iterator[RecordedRun | UnreadableInput]:
-    from blamespan.analysis.sources import runs_in
-    from blamespan.importing.selection import is_named
-
-    number = 0
-    for run in runs_in([trace] if trace else [], format_name=format_name):
-        if isinstance(run, UnreadableInput):
-            yield run
-            continue
-        number += 1
-        if which is None or is_named(which, number, run.trace):
-            yield run
 
 
 def _improve(plain: Feedback, run: RecordedRun, advice: JudgedAdvice | None) -> Feedback:

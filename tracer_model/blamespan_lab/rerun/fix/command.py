@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from blamespan_lab.rerun.recorded_run import ReplayableRun
 
 _MOST_COLUMNS = 100
+_CASE_RUNS = 2
+"""Times that a test is run here, to see whether it fails each time."""
 _SOURCES = {"user": "yours", "judge": "the endpoint's", "feedback": "its own model, told what is wrong"}
 _STEP = re.compile(r"\s*\d+\s*=")
 
@@ -36,7 +38,6 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that both have."""
     for option in (
         click.option("--tracer", "tracer_name", metavar="NAME", help="Who blames; else the verdict in TRACE, or auto."),
-        click.option("--format", "format_name", metavar="NAME", help="Read the file as NAME, not by its content."),
         click.option("--run", "which", metavar="ID|N", help="Which of several runs: its number, or its trace id."),
         click.option("--task", help="What the program is asked; the recorded task if not given."),
         click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0,
@@ -64,7 +65,6 @@ Examples:
 )
 @_common
 @click.option("--correction", "given", metavar="TEXT", help="What the blamed step says instead; STEP=TEXT for another.")
-@click.option("--by", type=click.Choice(["judge", "feedback"]), help="Who corrects a step that you do not.")
 @click.option(
     "--suspects", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Most that are tried."
 )
@@ -81,7 +81,6 @@ def fix(
     trace: str,
     program: str,
     given: str | None,
-    by: str | None,
     suspects: int,
     repeats: int,
     budget: int,
@@ -110,8 +109,8 @@ def fix(
     if texts:
         chosen = [suspect for suspect in chosen if suspect.step in texts]
     first = chosen[0].step if chosen else failure.blamed
-    sources = correction_sources(texts, script.trace, failure.verdict, by)
-    if by is None and not isinstance(sources[-1], AskAgain):
+    sources = correction_sources(texts, script.trace, failure.verdict)
+    if not isinstance(sources[-1], AskAgain):
         sources.append(AskAgain(script.trace, failure.verdict))
     finding = failure.finding(first)
     sought = FindingCheck(finding, failure.tracer) if finding is not None else None
@@ -160,10 +159,7 @@ Examples:
     metavar="FILE",
     help="Write there; many texts go into a JSON file beside it.",
 )
-@click.option(
-    "--repeats", type=click.IntRange(0, 100), default=2, show_default=True, metavar="N", help="Times it is run here."
-)
-def case(trace: str, program: str, step: int | None, out: Path | None, repeats: int, **options: Any) -> None:
+def case(trace: str, program: str, step: int | None, out: Path | None, **options: Any) -> None:
     """Write a failed run down as a pytest file, which passes once the program is mended.
 
     TRACE is as for `blamespan analyze`: a file, or a run in this machine's store.
@@ -179,7 +175,7 @@ def case(trace: str, program: str, step: int | None, out: Path | None, repeats: 
         blamed = failure.blamed
     else:
         check_step(failure.run.script, blamed := step)
-    text = failure.write_case(blamed, out, repeats=repeats)
+    text = failure.write_case(blamed, out, repeats=_CASE_RUNS)
     if out is None:
         click.echo(text, nl=False)
 
@@ -206,7 +202,7 @@ class _Failure:
         from blamespan_lab.rerun.fix.findings import judge_unaided
         from blamespan_lab.rerun.recorded_run import read_replayable, verdict_on
 
-        run = read_replayable(source, options["which"], format_name=options["format_name"])
+        run = read_replayable(source, options["which"])
         trace = run.recorded.trace
         tracer = options["tracer_name"] or DEFAULT_TRACER
         unaided, findings = judge_unaided(trace, load_tracer(tracer))

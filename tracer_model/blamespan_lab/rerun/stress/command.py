@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, reason_of
 from blamespan.tracers import DEFAULT_TRACER
 
 if TYPE_CHECKING:
@@ -33,13 +32,16 @@ Examples:
 @click.argument("program", required=False)
 @click.option("--recipe", "recipe_name", default="default", show_default=True, metavar="NAME|FILE")
 @click.option("--task", "tasks", multiple=True, metavar="TEXT", help="What PROGRAM is asked; may be given again.")
-@click.option("--tasks", "tasks_file", type=click.Path(path_type=Path), metavar="FILE", help="Tasks, one on each line.")
+@click.option(
+    "--tasks",
+    "tasks_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help='A task on each line; .jsonl: {"task": ...}.',
+)
 @click.option("--check", metavar="MODULE:FUNCTION", help="Tells of (answer, task) whether the answer is right.")
 @click.option("--bundled", metavar="TOPOLOGY|all", help="Stress a simulated team instead of PROGRAM.")
 @click.option("--framework", type=click.Choice(["autogen", "langgraph"]), help="Only this one, of bundled teams.")
-@click.option("--runs", type=click.IntRange(1), metavar="N", help="Runs for each kind of fault at each agent.")
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="Most runs with a fault, in all.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Same seed, same faults.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Runs at once; all cores by default.")
 @click.option("--byzantine", type=click.IntRange(1, 9), metavar="K", help="Turn up to K agents instead: they lie.")
 @click.option(
@@ -61,9 +63,6 @@ def stress(
     check: str | None,
     bundled: str | None,
     framework: str | None,
-    runs: int | None,
-    budget: int | None,
-    seed: int | None,
     processes: int | None,
     byzantine: int | None,
     tracer_name: str,
@@ -80,16 +79,12 @@ def stress(
     With --byzantine some agents are turned: they lie, collude, accuse others or repeat noise. It says how many the team
     withstands, and whether blame finds them.
     """
+    from blamespan_lab.learn.teaching import read_tasks
     from blamespan_lab.rerun.stress.recipe import find_recipe
 
     recipe = find_recipe(recipe_name)
-    recipe = replace(
-        recipe,
-        runs=recipe.runs if runs is None else runs,
-        budget=recipe.budget if budget is None else budget,
-        seed=recipe.seed if seed is None else seed,
-    )
-    specs = _specs(program, bundled, framework, _texts(tasks, tasks_file), check, recipe)
+    read = read_tasks(tasks_file) if tasks_file is not None else ()
+    specs = _specs(program, bundled, framework, (*tasks, *read), check, recipe)
     if byzantine is not None:
         if out is not None:
             raise ConfigError("--byzantine writes no page, got --out. Leave it out, or take --json")
@@ -104,18 +99,6 @@ def stress(
         out.write_text(page(done), encoding="utf-8", errors="replace")
         click.echo(f"blamespan: wrote {out}", err=True)
     _print(done, wants_json, every)
-
-
-def _texts(tasks: tuple[str, ...], file: Path | None) -> tuple[str, ...]:
-    if file is None:
-        return tasks
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"--tasks must be a text file with a task on each line, got {str(file)!r}: {error}"
-        ) from error
-    return (*tasks, *(line.strip() for line in lines if line.strip()))
 
 
 def _specs(
@@ -216,7 +199,7 @@ def _make_sure_of(out: Path) -> None:
     try:
         out.open("a", encoding="utf-8").close()
     except OSError as error:
-        raise ConfigError(f"--out must be a file that can be written, got {str(out)!r}: {error}") from error
+        raise ConfigError(f"--out must be a file that can be written, got {str(out)!r}: {reason_of(error)}") from error
 
 
 def _print(done: list[StressCampaign], wants_json: bool, every: bool) -> None:

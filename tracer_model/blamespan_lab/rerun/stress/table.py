@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from blamespan.analysis.showing.legible import printable
+from blamespan.analysis.showing.legible import counted, printable
 from blamespan.analysis.summary.statistics import Share
 from blamespan_lab.rerun.stress.byzantine import ByzantineStudy
 from blamespan_lab.rerun.stress.campaign import StressCampaign
@@ -165,5 +165,7 @@ def print_byzantine(console: Console, studies: Sequence[ByzantineStudy]) -> None
     console.print(table)
     for study in studies:
         if study.missed or study.left_out:
-            told = f"{study.subject}: {study.missed} runs say nothing, {study.left_out} are beyond the budget"
+            told = (
+                f"{study.subject}: {counted(study.missed, 'run')} without an answer, {study.left_out} beyond the budget"
+            )
             console.print(Text(printable(told)), soft_wrap=True)

@@ -20,15 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blamespan.attribution import Attribution
+from blamespan.learnt_files import JUDGE_HEADS
 from blamespan.trace import MessageActionTrace
 from blamespan_tracer.alternatives.llm_judge.answers import Diagnosis, find_quote
 from blamespan_tracer.heads import load_head, load_in_use
 from blamespan_tracer.weights_file import write_weights
 
-JUDGE_HEAD_FILE: Final = "judge.safetensors"
-"""Name of the file of a fitted combination; beside the collector's store each team has its own."""
-
-_FILES: Final = "judge*.safetensors"
 _FORMAT: Final = "blamespan-judge-1"
 
 FEATURES: Final = (
@@ -138,7 +135,7 @@ def combinations_in_use() -> tuple[Combination, ...]:
     Raises:
         TracerUnavailable: if the file is missing or damaged.
     """
-    return load_in_use(_FILES, Combination.load)
+    return load_in_use(JUDGE_HEADS, Combination.load)
 
 
 _SURENESS: Final = (2.0, 0.54, -1.41)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from blamespan.analysis.showing.legible import printable
-from blamespan.analysis.showing.notices import notice
+from blamespan.analysis.showing.notices import readable
 from blamespan.tracers import tracer_options
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ class _TakesJudgeOptions(click.Command):
 @click.command(cls=_TakesJudgeOptions)
 @click.argument("traces", nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Ask nobody: print what would be sent, its tokens and what it may cost.")
-@click.option("--format", "format_name", metavar="NAME", help="Read every file as NAME instead of telling by content.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON object per run, each on a line.")
-def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants_json: bool) -> None:
+def judge(traces: tuple[str, ...], dry_run: bool, wants_json: bool) -> None:
     """Ask an LLM about runs where that pays, beside the embedded verdict.
 
     TRACES are as for `blamespan analyze`: files, folders, or runs in this machine's store; without any, all of the
@@ -52,11 +51,8 @@ def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants
     settings = JudgeSettings.from_environment(needs_endpoint=not dry_run)
     tracer = JudgeTracer.with_settings(settings)
     has_failed = False
-    for run in runs_in(traces, format_name=format_name):
-        if isinstance(run, UnreadableInput):
-            has_failed = True
-            notice(run)
-            continue
+    refused: list[UnreadableInput] = []
+    for run in readable(runs_in(traces), refused):
         if dry_run:
             _print_question(run, tracer, settings, wants_json=wants_json)
         else:
@@ -65,7 +61,7 @@ def judge(traces: tuple[str, ...], dry_run: bool, format_name: str | None, wants
             _print_verdict(run, verdict, wants_json=wants_json)
     if not dry_run:
         click.echo(f"blamespan: {tracer.account}", err=True)
-    if has_failed:
+    if refused or has_failed:
         sys.exit(1)
 
 

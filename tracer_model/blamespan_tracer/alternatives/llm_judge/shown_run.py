@@ -22,6 +22,7 @@ from blamespan_tracer.alternatives.rendering import RunDocument
 from blamespan_tracer.auto.evidence import find_doubted_claims, quote_steps
 from blamespan_tracer.auto.tracer import AutoTracer
 from blamespan_tracer.instructions.demands import read_demands
+from blamespan_tracer.ledger import Ledger, read_ledger
 from blamespan_tracer.tokens import split_sentences
 
 _log = logging.getLogger(__name__)
@@ -65,8 +66,9 @@ class ShownRun:
             verdict: The embedded tracer's, where there is one.
             context_tokens: Most tokens of a question, by our own estimate.
         """
-        case = RunDocument.of(trace, context_tokens)
-        findings = _find_disagreements(trace, verdict)
+        ledger = read_ledger(trace)
+        case = RunDocument.of(trace, context_tokens, ledger)
+        findings = _find_disagreements(trace, verdict, ledger)
         conditions = _find_conditions(trace.task)
         if case.fits({"conditions": conditions, "findings": findings}):
             every = frozenset(case.by_step)
@@ -136,20 +138,22 @@ def _reader() -> AutoTracer:
     return AutoTracer.bundled()
 
 
-def _quote_all(trace: MessageActionTrace) -> list[Evidence]:
-    run = _reader().read(trace)
+def _quote_all(trace: MessageActionTrace, ledger: Ledger) -> list[Evidence]:
+    run = _reader().read(trace, ledger)
     doubted = find_doubted_claims(run.observed)
     broken = {result.step for result in run.results if result.outcome == "fail" and not result.is_repaired}
     marked = [float(step.index in doubted or step.index in broken) for step in trace.steps]
     return quote_steps(run.observed, trace, marked, doubted, run.results, _MOST_FINDINGS)
 
 
-def _find_disagreements(trace: MessageActionTrace, verdict: Attribution | None) -> tuple[dict[str, object], ...]:
+def _find_disagreements(
+    trace: MessageActionTrace, verdict: Attribution | None, ledger: Ledger
+) -> tuple[dict[str, object], ...]:
     """List what the ledger and the checks find to disagree, both sides quoted, without how much it weighs."""
     quotes = list(verdict.evidence) if verdict is not None else []
     if len(trace.steps) <= _MOST_READ_STEPS:
         failure = f"no findings are shown of trace {trace.trace_id}"
-        quotes += ask_part(lambda: _quote_all(trace), _log, failure) or []
+        quotes += ask_part(lambda: _quote_all(trace, ledger), _log, failure) or []
     found = {
         (item.index, item.quote): {
             "step": item.index,

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, Self
 
 from blamespan import __version__
+from blamespan.analysis.showing.legible import counted
 from blamespan.attribution import NOBODY_KNOWS, Attribution, Evidence, ModeBlame, Opinion, TracerIdentity
 from blamespan.taxonomy import ErrorMode
 from blamespan.trace import MessageActionTrace
@@ -144,15 +145,15 @@ class JudgeTracer:
         budget = self._client.budget
         count = budget.counts
         spent = budget.cost(count["input"], count["output"])
-        parts = [f"{count['questions']:,} questions to {self._settings.endpoint.model}"]
+        parts = [f"{counted(count['questions'], 'question')} to {self._settings.endpoint.model}"]
         parts += [f"{count[name]:,} {phrase}" for name, phrase in _COUNT_PHRASES.items() if count[name]]
         guessed = f", {count['estimated']:,} of them estimated" if count["estimated"] else ""
-        parts.append(f"{count['input']:,} tokens asked and {count['output']:,} answered{guessed}")
+        parts.append(f"{counted(count['input'], 'token')} asked and {count['output']:,} answered{guessed}")
         if self._settings.price is not None:
             bound = self._settings.total.money
             parts.append(f"cost ${spent:.4f}{f' of ${bound:g}' if bound is not None else ''}")
         if reserved := count["held_input"] + count["held_output"]:
-            parts.append(f"{reserved:,} tokens held back for questions whose end is not known")
+            parts.append(f"{counted(reserved, 'token')} held back for questions whose end is not known")
         if self.first is not None:
             gain = (
                 f", {count['gain_percent'] / count['asked']:.0f} % more right steps expected" if count["asked"] else ""

@@ -68,10 +68,15 @@ class _Turn:
     results: list[Step] = field(default_factory=list)
 
 
-def decisions_of(trace: MessageActionTrace) -> tuple[RenderedDecision, ...]:
-    """Merge the steps of *trace* and find what ties them together; none for a run without steps."""
+def decisions_of(trace: MessageActionTrace, ledger: Ledger | None = None) -> tuple[RenderedDecision, ...]:
+    """Merge the steps of *trace* and find what ties them together; none for a run without steps.
+
+    Args:
+        trace: The run.
+        ledger: Its claims, where they are read already.
+    """
     turns, owner = _merge(trace)
-    ledger = read_ledger(trace)
+    ledger = ledger or read_ledger(trace)
     own_words = OwnWords.of_run(trace.steps)
     objected = _find_objections(trace, ledger, turns, owner)
     decisions = []

@@ -14,6 +14,7 @@ from blamespan.lazy import lazy_property
 from blamespan.trace import MessageActionTrace, Step
 from blamespan_tracer.alternatives.rendering.decisions import MOST_LINKS, RenderedDecision, decisions_of
 from blamespan_tracer.alternatives.rendering.texts import as_data, cut, estimated_tokens, shown_name
+from blamespan_tracer.ledger import Ledger
 
 _MOST_STEP_CHARS = 12_000
 _LEAST_STEP_CHARS = 120
@@ -49,11 +50,14 @@ class RunDocument:
     room: int
 
     @classmethod
-    def of(cls, trace: MessageActionTrace, context_tokens: int) -> RunDocument:
-        """Read a run's decisions, to be shown within a context of so many tokens, 4,000 at least."""
+    def of(cls, trace: MessageActionTrace, context_tokens: int, ledger: Ledger | None = None) -> RunDocument:
+        """Read a run's decisions, to be shown within a context of so many tokens, 4,000 at least.
+
+        Its claims are given where they are read already.
+        """
         free = context_tokens - _FIXED_TOKENS
         frame = _frame(trace, free // 2)
-        return cls(trace, decisions_of(trace), frame, free - _tokens(frame))
+        return cls(trace, decisions_of(trace, ledger), frame, free - _tokens(frame))
 
     @lazy_property
     def by_step(self) -> Mapping[int, RenderedDecision]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from blamespan.analysis.sources import runs_in
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError, ConfigError, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan_lab.make.corpus.generate import generate_corpus
 from blamespan_lab.make.corpus.recipe import Balance, CorpusRecipe, HeldOutParts, Teams
@@ -192,7 +192,7 @@ def test_unfinished_corpus_is_not_read(tmp_path: Path) -> None:
     with CorpusFolder(tmp_path, TINY).lock():
         pass
 
-    with pytest.raises(ConfigError, match="expected a finished corpus"):
+    with pytest.raises(UnreadableInput, match="expected a finished corpus"):
         list(read_corpus(tmp_path))
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from blamespan.errors import ConfigError
+from blamespan.errors import UnreadableInput
 from blamespan.importing.recorded import Origin, RecordedRun
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_lab.make.corpus.probes import find_leaks, run_probes
@@ -85,5 +85,5 @@ def test_words_are_reported_but_no_leak() -> None:
 
 def test_probing_too_few_runs_is_refused() -> None:
     """An accuracy over a handful of runs says nothing."""
-    with pytest.raises(ConfigError, match="at least 20 failed runs"):
+    with pytest.raises(UnreadableInput, match="at least 20 failed runs"):
         run_probes(corpus(runs=20))

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from blamespan.cli import cli
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, UnreadableInput
 from blamespan_lab.make import RECIPES
 from blamespan_lab.make.edits.generate import EditData, EditRecipe, HeldOutEdits, Side, generate_edits, read_pairs
 from blamespan_lab.recipes import read_recipe
@@ -116,7 +116,7 @@ def test_missing_files_and_full_folders_are_refused(data: Path, tmp_path: Path) 
         generate_edits(RECIPE, [tmp_path / "elsewhere"], tmp_path / "out")
     with pytest.raises(ConfigError, match="new or empty"):
         generate_edits(RECIPE, [data], data)
-    with pytest.raises(ConfigError, match="expected pairs in"):
+    with pytest.raises(UnreadableInput, match="expected pairs in"):
         list(read_pairs(data))
 
 

@@ -42,7 +42,7 @@ def _shared(*arguments: object) -> dict[str, Any]:
 @pytest.mark.usefixtures("in_this_process")
 def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
     """The adder's correction alone mends the run, whoever else is asked again; who changes nothing has no share."""
-    document = _shared(birds, *_TEAM, "--tracer", "lexical", "--correction", "1=It makes 42.", "--by", "feedback")
+    document = _shared(birds, *_TEAM, "--tracer", "lexical", "--correction", "1=It makes 42.")
     shares = {item["agent"]: item["share"] for item in document["agents"]}
 
     assert document["by"] == "replay"
@@ -54,7 +54,7 @@ def test_culprit_has_the_whole_share_by_replay(birds: Path) -> None:
 @pytest.mark.usefixtures("in_this_process")
 def test_right_answer_of_a_later_agent_does_not_count_for_an_earlier_ones_error(birds: Path) -> None:
     """The reporter's answer, put into its mouth, mends the run as well: it only reported what the adder had added."""
-    corrected = (birds, *_TEAM, "--correction", "2=The answer is 42.", "--by", "feedback", "--correction")
+    corrected = (birds, *_TEAM, "--correction", "2=The answer is 42.", "--correction")
     both, alone = (_shared(*corrected, f"1=It makes {number}.") for number in (42, 43))
 
     assert {item["agent"]: item["share"] for item in both["agents"]} == {"adder": 1.0, "reporter": 0.0}
@@ -140,7 +140,7 @@ def test_agents_that_nobody_can_put_right_are_named_without_a_share(
         raise NoCorrection("the judge gave no correction: nobody answers")
 
     monkeypatch.setattr(JudgedCorrections, "write", refuse)
-    arguments = (birds, *_TEAM, "--by", "judge")
+    arguments = (birds, *_TEAM, "--tracer", "checks")
     result = _run(*arguments)
 
     assert result.exit_code == 0, result.exception
@@ -156,9 +156,9 @@ def test_agents_that_nobody_can_put_right_are_named_without_a_share(
     [
         (("--labels", "labels.jsonl"), "expected --shares without --out, --write-back and --labels"),
         (("--correction", "1=It makes 42."), "expected MODULE:FACTORY with --correction or --check"),
-        ((f"{_HERE}:team", "--tracer", "lexical", "--by", "feedback"), "expected a check that tells"),
+        ((f"{_HERE}:team", "--tracer", "lexical"), "expected a check that tells"),
         ((f"{_HERE}:team", "--correction", "7=x"), "got one of step 7"),
-        ((f"{_HERE}:raises", "--check", f"{_HERE}:is_42", "--by", "feedback"), "raised RuntimeError: no key"),
+        ((f"{_HERE}:raises", "--check", f"{_HERE}:is_42"), "raised RuntimeError: no key"),
     ],
 )
 def test_bad_input_is_named(birds: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -74,7 +74,7 @@ def test_users_correction_confirms_the_culprit_and_writes_verdict_and_label(bird
 @pytest.mark.usefixtures("in_this_process")
 def test_without_a_correction_the_agent_is_asked_again(birds: Path) -> None:
     """Told what is wrong, the adder adds right, and the run succeeds; the counter says the same again."""
-    suspects = _outcomes(birds, f"{_HERE}:team", *_CHECK, "--by", "feedback", "--repeats", 2)
+    suspects = _outcomes(birds, f"{_HERE}:team", *_CHECK, "--repeats", 2)
 
     assert (suspects[1]["verified"], suspects[1]["by"], suspects[1]["says"]) == (
         "confirmed",

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from blamespan.attribution import Attribution, Contradicted, Evidence, ModeBlame, TracerIdentity
 from blamespan.cli import cli
-from blamespan.errors import UnreadableInput
 from blamespan.taxonomy import AEGIS, EXTENSION, MAST, mode
 from blamespan.trace import Agent, MessageActionTrace, Step, Usage
 from blamespan_lab.rerun.feedback.writing import BEGIN, END, advice_for, feedback_on, with_feedback
@@ -301,5 +300,5 @@ def test_command_says_what_it_cannot_do(tmp_path: Path) -> None:
     ]
     missing = CliRunner().invoke(cli, ["show", "--advice", str(tmp_path / "nothing.json")])
 
-    assert all(isinstance(each.exception, UnreadableInput) for each in done)
-    assert (missing.exit_code, "nothing.json" in missing.stderr) == (1, True)
+    assert "--run 'zz'" in str(done[1].exception)
+    assert [(each.exit_code, "nothing.json" in each.stderr) for each in (done[0], missing)] == [(1, False), (1, True)]

@@ -69,7 +69,7 @@ def test_written_test_fails_until_the_program_is_mended(
 
 def test_finding_alone_is_enough(graph_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a check the test asserts that the finding is gone, and says nothing of the answer."""
-    text = _written(graph_run, f"{_HERE}:graph", "--repeats", 1)
+    text = _written(graph_run, f"{_HERE}:graph")
     with pytest.raises(AssertionError):
         _run_test(text)
     monkeypatch.setenv(MOOD, "mended")
@@ -91,12 +91,13 @@ def test_program_whose_answer_is_wrong_for_another_reason_fails_by_the_check(gra
 def test_many_texts_stand_in_a_file_beside_it(graph_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --out; a file that is there is not written over."""
     monkeypatch.setattr("blamespan_lab.rerun.fix.case_file._MOST_LINES", 2)
+    monkeypatch.setattr("blamespan_lab.rerun.fix.command._CASE_RUNS", 0)
     out = tmp_path / "test_birds.py"
-    _written(graph_run, f"{_HERE}:graph", *_CHECK, "--out", out, "--repeats", 0)
+    _written(graph_run, f"{_HERE}:graph", *_CHECK, "--out", out)
     records = json.loads(out.with_suffix(".json").read_text())
     monkeypatch.setenv(MOOD, "mended")
     _run_test(out.read_text(), out)
-    again = _case(graph_run, f"{_HERE}:graph", *_CHECK, "--out", out, "--repeats", 0)
+    again = _case(graph_run, f"{_HERE}:graph", *_CHECK, "--out", out)
 
     assert records[1] == _STOCK
     assert "expected a new file, got" in str(again.exception)

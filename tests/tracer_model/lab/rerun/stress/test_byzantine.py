@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -130,13 +131,15 @@ def test_team_in_which_nobody_can_be_turned_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_command_studies_a_bundled_team() -> None:
+def test_command_studies_a_bundled_team(tmp_path: Path) -> None:
     """A loop of simulated agents: every conduct is tried, and JSON has counts and chance."""
+    recipe = tmp_path / "small.toml"
+    recipe.write_text("runs = 1\nbudget = 8\ntasks = 6\n")
     result = CliRunner().invoke(
         stress,
         [
-            *("--bundled", "round_robin", "--framework", "langgraph", "--byzantine", "1", "--runs", "1"),
-            *("--recipe", "quick", "--budget", "8", "--processes", "1", "--tracer", "lexical", "--json"),
+            *("--bundled", "round_robin", "--framework", "langgraph", "--byzantine", "1"),
+            *("--recipe", str(recipe), "--processes", "1", "--tracer", "lexical", "--json"),
         ],
     )
 
@@ -166,5 +169,5 @@ def test_table_shows_counts_beside_chance_and_the_largest_k() -> None:
 
     assert "50 (9-91) of 2" in text
     assert "100 (21-100) of 1" in text
-    assert "[bold]team: 2 runs say nothing" in text
+    assert "[bold]team: 2 runs without an answer" in text
     assert "collude" not in text

@@ -140,26 +140,14 @@ def test_json_is_all_that_is_on_stdout(tmp_path: Path) -> None:
     pytest.importorskip("langgraph")
     tasks = tmp_path / "tasks.txt"
     tasks.write_text("How many?\n\nHow many rooms?\n", encoding="utf-8")
+    recipe = tmp_path / "six.toml"
+    recipe.write_text("budget = 6\nkinds = ['mas-fire:hallucination', 'mas-fire:memory-loss', 'aegis:FM-3.1']\n")
     teams = "tests.tracer_model.lab.rerun.stress.teams"
-    arguments = [f"{teams}:graph", "--check", f"{teams}:is_right", "--tasks", str(tasks), "--recipe", "quick"]
+    arguments = [f"{teams}:graph", "--check", f"{teams}:is_right", "--tasks", str(tasks), "--recipe", str(recipe)]
     out = tmp_path / "report.html"
 
     ran = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "blamespan",
-            "lab",
-            "stress",
-            *arguments,
-            "--budget",
-            "6",
-            "--processes",
-            "1",
-            "--json",
-            "--out",
-            str(out),
-        ],
+        [sys.executable, "-m", "blamespan", "lab", "stress", *arguments, "--json", "--out", str(out)],
         capture_output=True,
         text=True,
         cwd=ROOT,
