@@ -79,7 +79,8 @@ def write_variables() -> str:
     ]
     heading = (
         "# Variables\n\nThe collector has [settings](settings.md) with variables of their own. "
-        "`blamespan.instrument()` and the commands read these, too. `*` stands for the names that the page lists.\n\n"
+        "`blamespan.instrument()` and the commands read these, too. `*` stands for the names that the page lists. A "
+        "name that is none of these, but like one, is named on stderr or in the log.\n\n"
     )
     return heading + "\n".join(_table("variable | explained in", rows)) + "\n"
 

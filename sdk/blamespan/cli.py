@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NoReturn, cast
 
 import click
 
 from blamespan._version import __version__
-from blamespan.errors import BlamespanError, ConfigError
+from blamespan.errors import BlamespanError, ConfigError, reason_of
 from blamespan.plugins import load_entry, missing_extra, plugins
 from blamespan.variables import mistyped_variables
 
@@ -125,6 +126,18 @@ def lab() -> None:
 
     Example:  blamespan lab generate small --out corpora/small
     """
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder that `--out` names.
+
+    Raises:
+        ConfigError: if it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"expected --out to name a folder, got {str(folder)!r}: {reason_of(error)}") from error
 
 
 def main() -> None:

@@ -202,14 +202,17 @@ def test_two_writers_of_one_store_count_together(path: Path, clock: Clock) -> No
 def test_status_lists_incidents_and_closes_one(path: Path, clock: Clock) -> None:
     """What is open stands there with its runs; to close what is not open is refused, and says what is."""
     into = writer(path, clock)
-    into.put([payload(failing(1)), payload(failing(2))])
+    into.put([payload(failing(1))])
+    once = CliRunner().invoke(cli, ["status", "--store", str(path)])
+    into.put([payload(failing(2))])
     incident = only(path)
 
     shown = CliRunner().invoke(cli, ["status", "--store", str(path)])
     wrong = CliRunner().invoke(cli, ["status", "--store", str(path), "--close", "nothing"])
     closed = CliRunner().invoke(cli, ["status", "--store", str(path), "--close", incident.id, "--json"])
 
-    assert f"{incident.id}       2 runs" in shown.stdout
+    assert f"{incident.id}        1 run, last" in once.stdout
+    assert f"{incident.id}       2 runs, last" in shown.stdout
     assert "incidents     1 open\n" in shown.stdout
     assert str(wrong.exception) == f"expected one of {incident.id}, got --close 'nothing'"
     assert json.loads(closed.stdout)["incidents"] == {

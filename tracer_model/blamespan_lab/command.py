@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from blamespan.analysis.showing.legible import counted
-from blamespan.cli import SuggestingGroup
+from blamespan.cli import SuggestingGroup, make_folder
 from blamespan.errors import ConfigError, UnreadableInput
 from blamespan.labels.file import LABELS_FILE
 from blamespan.plugins import load_part, require
@@ -77,6 +77,8 @@ def train(
     from blamespan_lab.recipes import find_recipe, peek
     from blamespan_lab.train import RECIPES
 
+    if out is not None:
+        make_folder(out)  # before hours of training
     if outcomes and recipe is None:
         with log_to_stderr("learning outcomes"):
             _learn_outcomes(data, labels, out)

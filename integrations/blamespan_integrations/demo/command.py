@@ -20,6 +20,7 @@ from rich.console import Console
 from blamespan.analysis.showing.tables import print_run
 from blamespan.analysis.showing.verdicts import without_idle_suspects
 from blamespan.annotate import read_verdict
+from blamespan.cli import make_folder
 from blamespan.errors import BlamespanError
 from blamespan.importing.files import read_lines
 from blamespan.otlp import spans_from_json
@@ -56,7 +57,7 @@ def demo(folder: Path) -> None:
     """
     for package in ("autogen_agentchat", "autogen_ext", "langgraph", "grpc", "numpy"):
         require(package, "demo")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     out = folder / "annotated.jsonl"
     out.unlink(missing_ok=True)
     with _collector(out) as endpoint:

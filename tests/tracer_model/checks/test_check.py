@@ -177,9 +177,10 @@ def test_command_reports_verdicts_as_json(tmp_path: Path) -> None:
 
 
 def test_command_prints_no_control_characters(tmp_path: Path) -> None:
-    """Text of a run is untrusted: what drives a terminal is stripped."""
+    """Text of a run is untrusted: what drives a terminal is stripped. One step is no "1 steps"."""
     result = CliRunner().invoke(command, [str(aegis_file(tmp_path)), "--all"])
 
+    assert "   1 step   1 of " in result.stdout
     assert "sum-holds" in result.stdout
     assert "\x1b" not in result.stdout
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.sources import runs_in
+from blamespan.cli import make_folder
 from blamespan.cores import cores
 from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput, reason_of
 from blamespan.importing.recorded import RecordedRun
@@ -78,7 +79,7 @@ def learn(
         said += _own_labels(kept)
     if not recorded:
         raise UnreadableInput(f"{', '.join(map(str, runs))}: expected recorded runs to learn from, got none")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     on_progress("learning", 0, 1)
     with_fault = {done.trace_id for done in made.done if done.fault is not None} if made is not None else set()
     trained = train_team(recorded, said, folder, with_fault=with_fault)
