@@ -156,7 +156,10 @@ def test_another_program_is_refused(birds: Path) -> None:
         (("--step", -1, "--with", "x"), "step must be one of the run's, 0 to 4, got -1"),
         (("--step", 1, "--with", "x"), "step 1 calls a tool: expected a call in its place, got 'x'"),
         (("--step", 3, "--with", "@/no/such/file"), "expected a readable file"),
-        (("--step", 3, "--with", "x", "--run", "ffff"), "expected one run that can be replayed, got 0"),
+        (
+            ("--step", 3, "--with", "x", "--run", "ffff"),
+            "expected a number from 1 to 1, or a trace id, got --run 'ffff'",
+        ),
     ],
 )
 def test_bad_input_is_named(birds: Path, arguments: tuple[object, ...], said: str) -> None:

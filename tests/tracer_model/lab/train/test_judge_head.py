@@ -181,6 +181,6 @@ def test_labels_fit_the_judge_where_one_is_set(tmp_path: Path, monkeypatch: pyte
         train = ["lab", "train", "--labels", str(labels), "--data", str(traces), "--out", str(tmp_path / "learnt")]
         done = CliRunner().invoke(cli, train, catch_exceptions=False)
 
-    assert "judge     24 questions to small" in done.stdout
+    assert "judge     24 questions to small" in done.stdout, done.stdout
     assert "the judge alone 100.0 %" in done.stdout
     assert Combination.load(tmp_path / "learnt" / "judge.safetensors").accuracy > 0.9
