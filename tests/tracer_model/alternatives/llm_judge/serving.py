@@ -15,6 +15,7 @@ import pytest
 from blamespan.attribution import Attribution, TracerIdentity
 from blamespan.trace import Agent, MessageActionTrace, Step
 from blamespan_tracer.alternatives.endpoint import Endpoint
+from blamespan_tracer.alternatives.llm_judge.budget import ACCOUNT
 from blamespan_tracer.alternatives.llm_judge.settings import Bound, JudgeSettings
 from blamespan_tracer.alternatives.llm_judge.tracer import JudgeTracer
 
@@ -148,7 +149,8 @@ def served(*answers: dict[str, Any]) -> Iterator[Served]:
 
 @contextmanager
 def served_as_judge(patch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> Iterator[Served]:
-    """Serve *answers* as the judge that the environment names, which keeps nothing."""
+    """Serve *answers* as the judge that the environment names, which keeps nothing and was asked nothing before."""
+    patch.delenv(ACCOUNT, raising=False)
     with served(*answers) as server:
         for name, value in {"URL": server.url, "MODEL": "small", "CACHE": "off"}.items():
             patch.setenv(f"BLAMESPAN_JUDGE_{name}", value)
