@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from blamespan.attribution import Attribution, TracerIdentity, check_verdict
 from blamespan.errors import BlamespanError, MalformedVerdict
-from blamespan.plugins import broken_entry, find_entry, load_part, load_plugin
+from blamespan.plugins import broken_entry, find_entry, load_entry, load_part, load_plugin
 from blamespan.trace import MessageActionTrace
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def load_tracer(name: str = DEFAULT_TRACER) -> Tracer:
         MissingExtra: if its packages are not installed.
         TracerUnavailable: if its weights cannot be loaded.
     """
-    make, entry = load_maker(name), find_entry(_GROUP, name)
+    entry = find_entry(_GROUP, name)
+    make = load_entry(entry)
     try:
         made = make()
     except BlamespanError:

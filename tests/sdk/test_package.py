@@ -76,6 +76,22 @@ def test_packages_import_only_what_they_may(package: str, imported: dict[str, se
     assert {(name, path) for name, path in imported[package] if name.partition(".")[0] in forbidden} == set()
 
 
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_folders_of_a_package_import_each_other_one_way(
+    package: str, imported: dict[str, set[tuple[str, str]]]
+) -> None:
+    """Of two folders of a package at most one imports the other, inside functions too."""
+    folder = next(REPOSITORY.glob(f"*/{package}"))
+    edges = {
+        (Path(path).relative_to(folder.relative_to(REPOSITORY)).parts[0], name.split(".")[1])
+        for name, path in imported[package]
+        if name.startswith(f"{package}.")
+    }
+    between = {edge for edge in edges if edge[0] != edge[1] and all((folder / name).is_dir() for name in edge)}
+
+    assert {edge for edge in between if edge[::-1] in between} == set()
+
+
 def test_production_loads_nothing_of_the_lab(tmp_path: Path) -> None:
     """Commands that judge, and `instrument(embedded=True)`, never import what makes tracers, by whatever way."""
     demo = str(REPOSITORY / "examples" / "traces" / "demo.jsonl")

@@ -101,7 +101,6 @@ class Delivery:
         """What is kept though it was delivered."""
         self.failure: BaseException | None = None
         """What ended the lanes, which nothing should."""
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._lanes: list[_Lane] = []
         self._stopping: asyncio.Event | None = None
@@ -145,9 +144,9 @@ class Delivery:
 
     def _call(self, callback: Callable[[], object]) -> None:
         """Call back on the loop, if it runs; from any thread."""
-        if self._loop is not None:
+        if self._task is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(callback)
+                self._task.get_loop().call_soon_threadsafe(callback)
 
     def _run(self) -> None:
         try:
@@ -166,7 +165,7 @@ class Delivery:
         self._lanes = [_Lane(sink, kind, outbox, self._stopping) for sink in self._sinks for kind in sorted(sink.kinds)]
         self.counts = {(lane.sink.name, lane.kind): lane.counts for lane in self._lanes}
         self._resume(outbox)
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._task = asyncio.current_task()
         self._started.set()
         watching = asyncio.create_task(self._watch(outbox))
         try:
@@ -233,8 +232,8 @@ class Delivery:
             lane.changed.set()
 
     def _stop(self) -> None:
-        if self._stopping is not None:
-            self._stopping.set()
+        assert self._stopping is not None
+        self._stopping.set()
         self._wake()
 
 

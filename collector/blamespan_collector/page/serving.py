@@ -50,9 +50,10 @@ def open_page(trace: str, port: int, no_browser: bool) -> None:
     """
     store = store_in(Path(trace)) if trace else None
     path, trace_id = find_stored(trace) if trace and store is None else (store or _first_store(), "")
-    RunStore(path).search(RunQuery(limit=1))  # what is wrong with it is said here
-    path, run = RunStore(path).path, f"/run/{trace_id}" if trace_id else ""
-    server = HttpServer(page_application(RunStore(path), ListenAddress(_HOST, port)), ListenAddress(_HOST, port),
+    runs = RunStore(path)
+    runs.search(RunQuery(limit=1))  # what is wrong with it is said here
+    path, run = runs.path, f"/run/{trace_id}" if trace_id else ""
+    server = HttpServer(page_application(runs, ListenAddress(_HOST, port)), ListenAddress(_HOST, port),
                         flag="--port", what="the page")  # fmt: skip
     address = f"http://{server.address}{run}"
     click.echo(address)

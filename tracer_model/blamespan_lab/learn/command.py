@@ -68,7 +68,8 @@ def learn(
     Tools run in faulty runs only where the factory says `sandbox = True`; else they are answered from recordings.
     """
     from blamespan_lab.console import log_to_stderr, open_bar
-    from blamespan_lab.learn.teaching import plan_lines, read_tasks
+    from blamespan_lab.learn.teaching import plan_lines
+    from blamespan_lab.rerun.user_program import read_tasks
 
     tasks = read_tasks(tasks_file) if tasks_file is not None else []
     if dry_run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import shutil
 import time
@@ -16,7 +15,7 @@ from blamespan.analysis.showing.legible import counted
 from blamespan.analysis.sources import runs_in
 from blamespan.cli import make_folder
 from blamespan.cores import cores
-from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput, reason_of
+from blamespan.errors import BlamespanError, ConfigError, TracerUnavailable, UnreadableInput
 from blamespan.importing.recorded import RecordedRun
 from blamespan.labels.file import LABELS_FILE, read_labels
 from blamespan.labels.people import PersonLabel
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 _MECHANISMS = ("response", "prompt", "memory", "tool")
 """Where faults are put in; of a message that goes astray nobody's decision is to blame."""
-_KEYS = ("task", "question", "query", "input", "prompt")
-"""Where a line of tasks that is a JSON object has its task."""
 _RUNS_PER_FAILURE = 3
 """It, its replay with the step put right, and one with the step as it was."""
 
@@ -146,36 +143,6 @@ def plan_lines(program: str, tasks: Sequence[str], check: str | None, settings: 
 
         plan.append(f"model       {describe_plan(settings.model, longest_trace(trial.spans), budget)}")
     return plan
-
-
-def read_tasks(path: Path) -> list[str]:
-    """Read tasks: a text on each line; of a `.jsonl` file, a JSON text, or an object with the key `task`.
-
-    Raises:
-        ConfigError: if it cannot be read, or a line is no task.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"--tasks must be a text file with a task on each line, got {str(path)!r}: {reason_of(error)}"
-        ) from error
-    if path.suffix != ".jsonl":
-        return [line.strip() for line in lines if line.strip()]
-    return [_read_task(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
-
-
-def _read_task(line: str, where: str) -> str:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        record = None
-    text = next((record[key] for key in _KEYS if key in record), None) if isinstance(record, dict) else record
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(
-            f'{where}: expected {{"task": "..."}} or a JSON text, got {line[:80]!r}. Mend it, or name the file .txt'
-        )
-    return text
 
 
 def make_recipe(*, seed: int = 0, timeout_s: float = 120.0, writer: str = "operators") -> StressRecipe:

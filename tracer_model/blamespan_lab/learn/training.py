@@ -89,7 +89,6 @@ def train_team(
     folder: Path,
     *,
     with_fault: Set[str] = frozenset(),
-    seed: int = 0,
 ) -> Trained:
     """Learn what is usual, and heads for steps and outcomes, from *runs*, measure them, and write them into *folder*.
 
@@ -101,7 +100,6 @@ def train_team(
         labels: What is known of them, from wherever.
         folder: Where all is written.
         with_fault: Trace ids of the runs into which a fault was put.
-        seed: Of the splits by task.
     """
     known = by_run(labels)
     about = {
@@ -118,7 +116,7 @@ def train_team(
     courses = learn_usual_courses(sound)
     if courses.teams:
         courses.save(folder / USUAL_COURSE_FILE)
-    tracer = _TracerOfOthers(sound, [trace.task for trace in traces.values()], seed)
+    tracer = _TracerOfOthers(sound, [trace.task for trace in traces.values()])
     agreed = [
         one
         for run in runs
@@ -131,9 +129,9 @@ def train_team(
     badly: tuple[str, ...] = ()
     try:
         team = read_steps(agreed, tracer)
-        head, figures = learn_step_head(team, seed=seed)
+        head, figures = learn_step_head(team)
         kinds = [_kind_of(one.run) for one in team.failures]
-        left_out = measure_left_out(team, kinds, figures.penalty, seed=seed)
+        left_out = measure_left_out(team, kinds, figures.penalty)
         by_itself = measure_named(team, AutoTracer.bundled())
         is_better = head.is_better and figures.after >= max(left_out.agent, left_out.place)
         replace(head, is_better=is_better).save(folder / STEP_HEAD_FILE)
@@ -146,7 +144,7 @@ def train_team(
         why_not = str(error)
     outcomes, why_no_outcomes = None, ""
     try:
-        outcome_head, outcomes = learn_head(read_outcomes(list(traces.values()), tracer), seed=seed)
+        outcome_head, outcomes = learn_head(read_outcomes(list(traces.values()), tracer))
         outcome_head.save(folder / OUTCOME_HEAD_FILE)
     except UnreadableInput as error:
         why_no_outcomes = str(error)
@@ -182,9 +180,9 @@ def _count_teams(traces: Iterable[MessageActionTrace]) -> int:
 class _TracerOfOthers:
     """Reads each run by what is usual in sound runs of other tasks: a run must not say what is usual for itself."""
 
-    def __init__(self, sound: Sequence[MessageActionTrace], tasks: Sequence[str], seed: int) -> None:
+    def __init__(self, sound: Sequence[MessageActionTrace], tasks: Sequence[str]) -> None:
         groups = group_by_task(tasks)
-        folds = np.random.default_rng(seed).permutation(groups.max() + 1 if len(groups) else 0) % _FOLDS
+        folds = np.random.default_rng(0).permutation(groups.max() + 1 if len(groups) else 0) % _FOLDS
         self._fold = dict(zip(tasks, folds[groups].tolist(), strict=True))
         weights = AutoWeights.load(BUNDLED)
         self._tracers: list[AutoTracer] = []

@@ -17,8 +17,10 @@ from pkgutil import resolve_name
 from typing import Any, get_type_hints
 from uuid import uuid4
 
-from blamespan.errors import ConfigError
+from blamespan.errors import ConfigError, reason_of
 
+_KEYS = ("task", "question", "query", "input", "prompt")
+"""Where a line of tasks that is a JSON object has its task."""
 Check = Callable[[str, str], Any]  # (answer, task) -> true or false, or an awaitable of it
 """Tells of an answer whether it is right."""
 
@@ -377,3 +379,33 @@ def _is_sync_only(graph: Any) -> bool:
     read = getattr(getattr(graph, "checkpointer", None), "aget_tuple", None)
     code = getattr(read, "__code__", None)
     return code is not None and "NotImplementedError" in code.co_names
+
+
+def read_tasks(path: Path) -> list[str]:
+    """Read tasks: a text on each line; of a `.jsonl` file, a JSON text, or an object with the key `task`.
+
+    Raises:
+        ConfigError: if it cannot be read, or a line is no task.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"--tasks must be a text file with a task on each line, got {str(path)!r}: {reason_of(error)}"
+        ) from error
+    if path.suffix != ".jsonl":
+        return [line.strip() for line in lines if line.strip()]
+    return [_read_task(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _read_task(line: str, where: str) -> str:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    text = next((record[key] for key in _KEYS if key in record), None) if isinstance(record, dict) else record
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(
+            f'{where}: expected {{"task": "..."}} or a JSON text, got {line[:80]!r}. Mend it, or name the file .txt'
+        )
+    return text

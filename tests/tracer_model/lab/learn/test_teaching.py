@@ -23,9 +23,10 @@ from blamespan_lab.learn.campaign import Budget, Cost, Made, cost_of
 from blamespan_lab.learn.command import learn as learn_command
 from blamespan_lab.learn.folder import Done
 from blamespan_lab.learn.report import figures_of, lines_of
-from blamespan_lab.learn.teaching import _put_into_use, read_tasks
+from blamespan_lab.learn.teaching import _put_into_use
 from blamespan_lab.learn.training import Trained, train_team
 from blamespan_lab.learn.worker import WrittenFault
+from blamespan_lab.rerun.user_program import read_tasks
 from blamespan_tracer.heads import name_for_team
 from blamespan_tracer.step_head import StepHead
 from tests.sdk.builders import span

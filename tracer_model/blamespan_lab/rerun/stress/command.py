@@ -79,8 +79,8 @@ def stress(
     With --byzantine some agents are turned: they lie, collude, accuse others or repeat noise. It says how many the team
     withstands, and whether blame finds them.
     """
-    from blamespan_lab.learn.teaching import read_tasks
     from blamespan_lab.rerun.stress.recipe import find_recipe
+    from blamespan_lab.rerun.user_program import read_tasks
 
     recipe = find_recipe(recipe_name)
     read = read_tasks(tasks_file) if tasks_file is not None else ()
